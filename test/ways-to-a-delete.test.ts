@@ -26,17 +26,17 @@ it('marks a row as deleted by one statement, which the gate alone calls', () => 
     'sinks/records/mark-rows.ts': 1,
   });
   expect(linesWith(/\.tombstone\((row|number)\b|table\??\.tombstone\(/)).toEqual({
-    'sinks/ledger/deletes/delete-rows.ts': 1,
+    'sinks/ledger/deletes/ledger-deletes.ts': 1,
   });
 });
 
 it('reaches the gate from three places: missing rows, rows below deleted records, and a person who names a record or a run', () => {
   expect(linesWith(/(?<!function )\bdeleteRows\(/)).toEqual({
-    'sinks/ledger/deletes/delete-rows.ts': 3,
+    'sinks/ledger/deletes/ledger-deletes.ts': 3,
     'sinks/ledger/repair/ledger-repair.ts': 2,
   });
   expect(linesWith(/permission: .*'(judged|along|allowed)'(?! \|)/)).toEqual({
-    'sinks/ledger/deletes/delete-rows.ts': 2,
+    'sinks/ledger/deletes/ledger-deletes.ts': 2,
     'sinks/ledger/repair/ledger-repair.ts': 2,
   });
 });

@@ -24,7 +24,7 @@ import {
 } from '../engine/prepare/prepare-record.ts';
 import { compileExplode } from '../engine/prepare/prepare-page.ts';
 import { knownSchema, type SchemaPolicies } from '../engine/prepare/schema-policy.ts';
-import { runRepair } from '../engine/repair/run-repair.ts';
+import { runRepair } from '../engine/run.ts';
 import { findGetParams } from '../engine/complete-page.ts';
 import type { EntityTarget } from '../settings/choices.ts';
 import { openExistingRecords, openSink } from '../sinks/registry.ts';

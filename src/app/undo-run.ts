@@ -2,7 +2,7 @@ import { isConnectorId, type EntityName, type RunId } from '../core/names.ts';
 import { noCounts, type EntityTable } from '../core/records.ts';
 import { usage } from '../core/errors.ts';
 import { knownSchema } from '../engine/prepare/schema-policy.ts';
-import { runRepair, type RepairWork } from '../engine/repair/run-repair.ts';
+import { runRepair, type RepairWork } from '../engine/run.ts';
 import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 import { openSink, statusOf } from '../sinks/registry.ts';
 import type { UndoneRows } from '../sinks/repair.ts';

@@ -5,7 +5,14 @@ import { expect, it, describe, onTestFinished } from 'vitest';
 import { instant, systemClock } from '../../src/core/clock.ts';
 import type { EntityName, RunId, ConnectorName } from '../../src/core/names.ts';
 import { noCounts, type JsonType, type Column, type FieldType } from '../../src/core/records.ts';
-import { accountingError, checkCounts, countPage, weighRows } from '../../src/sinks/ledger/counts.ts';
+import {
+  accountingError,
+  checkCounts,
+  countPage,
+  weighRows,
+  firstHourOfDay,
+  hourOf,
+} from '../../src/sinks/ledger/counts.ts';
 import {
   believedUntil,
   decideMode,
@@ -55,7 +62,6 @@ import {
 } from '../../src/sinks/ledger/runs/runs.ts';
 import { declareTable, tableName, withAdded } from '../../src/sinks/decisions/stored-table.ts';
 import type { TombstoneChoice } from '../../src/sinks/deletes.ts';
-import { firstHourOfDay, hourOf } from '../../src/sinks/ledger/days.ts';
 import {
   alikeRows,
   askForRows,

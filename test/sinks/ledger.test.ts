@@ -4,8 +4,8 @@ import { describe, expect } from 'vitest';
 import { instant } from '../../src/core/clock.ts';
 import type { ConnectorName, EntityName } from '../../src/core/names.ts';
 import * as notes from '../../src/sinks/ledger/deletes/noted-rows.ts';
-import * as places from '../../src/sinks/ledger/deletes/places.ts';
-import * as partitions from '../../src/sinks/ledger/partitions/read-partitions.ts';
+import * as places from '../../src/sinks/ledger/deletes/noted-rows.ts';
+import * as partitions from '../../src/sinks/ledger/partitions/due-partitions.ts';
 import {
   anyDue,
   anyKnown,
@@ -62,7 +62,7 @@ describe('partitions as a state machine', () => {
   it('writes _sync_partitions only by named transitions, and by copies', () => {
     const writers = sources.filter(({ name, text }) => !makers.test(name) && countWrites(text) > 0);
     expect(writers.map(({ name }) => name)).toEqual(
-      ['copies', 'partitions/transitions', 'repair/resets'].map((name) => `${room}${name}.ts`),
+      ['connectors', 'copies', 'partitions/transitions'].map((name) => `${room}${name}.ts`),
     );
   });
 

@@ -5,9 +5,16 @@ import { type Tx, ask } from '../../sql/database.ts';
 import type { CommittedPage, PageCommit } from '../sink.ts';
 import { noteDrift } from './drift/note-drift.ts';
 import type { Commit } from './ledger.ts';
-import { findPartitions, meetFound, type Finding } from './partitions/due-partitions.ts';
+import {
+  findPartitions,
+  meetFound,
+  type Finding,
+  partitionsBelow,
+  partitionsById,
+  type PartitionRow,
+} from './partitions/due-partitions.ts';
 import { withoutPurged, type WithheldPage } from './purges/purge-notes.ts';
-import { partitionsBelow, partitionsById, type PartitionRow, dueById } from './partitions/read-partitions.ts';
+import { dueById, transitions } from './partitions/transitions.ts';
 import { readStored, storeRows, type KnownRows } from './store-rows.ts';
 import type { Instant } from '../../core/clock.ts';
 import { writeJson } from '../../core/json-text.ts';
@@ -30,7 +37,6 @@ import type {
   WalkMode,
 } from '../partition.ts';
 import { parseDoubt, parseProof, writePosition } from '../stored-json.ts';
-import { transitions } from './partitions/transitions.ts';
 
 interface PlacedPage {
   readonly page: WithheldPage;

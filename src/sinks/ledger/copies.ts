@@ -19,11 +19,14 @@ import {
   noteHolder,
   rivalOf,
   storedIdentity,
+  clearFacts,
+  dropFacts,
+  factNames,
+  whichFacts,
 } from './connectors.ts';
 import { noteAction } from './actions.ts';
 import type { CellColumn, CellTable, CellType, numbered, RecordTables, Taken } from './driver.ts';
 import { outsideRun, type Ledger } from './ledger.ts';
-import { clearFacts, dropFacts, factNames, whichFacts } from './repair/resets.ts';
 import { ledgerSql } from './schema.ts';
 import { wholeTables, type WholeTable, countVersions } from './tables.ts';
 

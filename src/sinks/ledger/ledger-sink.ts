@@ -24,7 +24,7 @@ import { ledgerPurges } from './purges/ledger-purges.ts';
 import { ledgerRepair } from './repair/ledger-repair.ts';
 import { finishRun, startRun } from './runs/ledger-runs.ts';
 import { requestCancel } from './runs/runs.ts';
-import { ledgerStoredKeys } from './stored-rows.ts';
+import { ledgerStoredKeys } from './tables.ts';
 
 /** A sink over a database: records and ledger are stored and committed together. */
 export function ledgerSink(ledger: Ledger) {

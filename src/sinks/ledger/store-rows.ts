@@ -17,14 +17,12 @@ import {
   type StoredRow,
 } from '../decisions/meet-record.ts';
 import type { EntityRows } from '../sink.ts';
-import { endMissing } from './deletes/noted-rows.ts';
-import { meetElsewhere, type RowAt } from './deletes/places.ts';
+import { endMissing, meetElsewhere, type RowAt } from './deletes/noted-rows.ts';
 import { noteFiles, type FileNote } from './downloads/ledger-files.ts';
 import type { Commit } from './ledger.ts';
-import { doubtListings } from './partitions/due-partitions.ts';
-import { livePartitions } from './partitions/read-partitions.ts';
+import { doubtListings, livePartitions } from './partitions/due-partitions.ts';
 import type { RecordTable, WrittenRow } from './driver.ts';
-import { noteStored, tableNumbers, type TableNumbers } from './stored-rows.ts';
+import { noteStored, tableNumbers, type TableNumbers } from './tables.ts';
 
 /** Facts about a commit's records, read before the records are met. */
 export type KnownRows = Awaited<ReturnType<typeof readStored>>;

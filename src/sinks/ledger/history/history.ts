@@ -27,14 +27,12 @@ import {
 } from '../../stored-json.ts';
 import { readActions } from '../actions.ts';
 import { hasIdentity, readCopies, readRemoval, readUnfinishedCopy, storedOrigins } from '../connectors.ts';
-import { countsOfRun } from '../counts.ts';
-import { readDays } from '../days.ts';
+import { countsOfRun, readDays } from '../counts.ts';
 import { readsAgree } from '../deletes/noted-rows.ts';
 import type { RecordTables } from '../driver.ts';
-import { readMasks } from '../masks.ts';
+import { readMasks } from '../masking.ts';
 import { readOutbox } from '../notices/ledger-notices.ts';
-import { readPurgeWork } from '../purges/complete-steps.ts';
-import { readPurgeNotes } from '../purges/purge-notes.ts';
+import { readPurgeWork, readPurgeNotes } from '../purges/purge-notes.ts';
 import { hasBegun } from '../runs/runs.ts';
 import { knownTables, openStoredTable, storedTable, versionedEntities } from '../tables.ts';
 import {

@@ -19,11 +19,10 @@ import type {
 import type { WithheldOf } from '../../purges.ts';
 import type { RunReport } from '../../run-report.ts';
 import { parseColumns, parseReport } from '../../stored-json.ts';
-import { hasWritten } from '../counts.ts';
-import { readPurgeWork } from '../purges/complete-steps.ts';
+import { hasWritten, readDays } from '../counts.ts';
+import { readPurgeWork } from '../purges/purge-notes.ts';
 import { hasBegun } from '../runs/runs.ts';
 import { SyncError } from '../../../core/errors.ts';
-import { readDays } from '../days.ts';
 
 interface Of {
   readonly connector: ConnectorName;

@@ -3,7 +3,23 @@ import type { Instant } from '../../../core/clock.ts';
 import type { OfEntities, OfEntity } from '../../../core/names.ts';
 import { ask, put, write } from '../../../sql/database.ts';
 import type { Absence, FoundPartition, WalkMode } from '../../partition.ts';
-import { dueById, inScope, type Scope } from './read-partitions.ts';
+
+/**
+ * The partitions that a run works through: of these entities, living ones (window '') or those of a backfill's window.
+ */
+export type Scope = {
+  readonly connector: string;
+  readonly window: string;
+  readonly entities: readonly string[];
+};
+
+export const inScope = 'connector = :connector AND backfill = :window AND entity IN {entities text}';
+
+/**
+ * Due, of a partition that is looked up by its id: in words that no index has. By the index of due partitions a planner
+ * that counted them when few were due would go through all of them, for each page.
+ */
+export const dueById = `coalesce(due_since, '') > ''`;
 
 /**
  * `unknown`: no row. `idle`: not due. `unswept`: idle after a full walk, whose missing rows are still to be looked for.

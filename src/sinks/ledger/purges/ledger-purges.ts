@@ -4,7 +4,7 @@ import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../.
 import { keyPartsOf, readJsonIfWhole, writeJson } from '../../../core/json-text.ts';
 import type { ConnectorName, EntityName, OfEntity } from '../../../core/names.ts';
 import type { ColumnValue, EntityTable } from '../../../core/records.ts';
-import { usage } from '../../../core/errors.ts';
+import { usage, SyncError } from '../../../core/errors.ts';
 import { type Values, quoted, textHash, cellOf, columnOf, type Tx } from '../../../sql/database.ts';
 import {
   refusedName,
@@ -17,12 +17,14 @@ import {
   type DueOf,
   type ExpiredOf,
   type Retention,
+  type LeftStep,
+  type PurgeStep,
 } from '../../purges.ts';
 import { keyedColumns, keyedRow, type KeyedCells } from '../../records/mark-rows.ts';
 import { parseReport } from '../../stored-json.ts';
 import { holdingFor, storedIdentity } from '../connectors.ts';
 import { noteAction } from '../actions.ts';
-import type { Taken, KeyedRow, RowOwner } from '../driver.ts';
+import type { Taken, KeyedRow, RowOwner, RewrittenLines, RecordTables } from '../driver.ts';
 import { outsideRun, type Ledger } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
 import {
@@ -32,20 +34,21 @@ import {
   countVersions,
   deleteEndedVersions,
   versionedEntities,
+  deleteVersionsOf,
 } from '../tables.ts';
 import {
-  completeSteps,
   dropWork,
   noteSteps,
-  ownSteps,
   readSteps,
-  filesOf,
-  forgetFiles,
-  removeForGood,
-  type PurgingTx,
-  removeNotedLines,
-} from './complete-steps.ts';
-import { ensureMac, readJoinsBelow, writeNotes, type JoinBelow, type RecordMac } from './purge-notes.ts';
+  ensureMac,
+  readJoinsBelow,
+  writeNotes,
+  type JoinBelow,
+  type RecordMac,
+  readNotes,
+} from './purge-notes.ts';
+import { versionsName } from '../../records/own-names.ts';
+import { emptyRaw } from '../row-blocks.ts';
 
 /** Records that a transaction removes, without those below them. */
 const keysAtOnce = 500;
@@ -800,4 +803,126 @@ async function noteChecked(
      ON CONFLICT (connector, entity) DO UPDATE SET checked_at = excluded.checked_at, withheld = excluded.withheld`,
     { ...of, ...checked },
   );
+}
+
+/** Steps in the sink itself after rows are removed. */
+export function ownSteps({ lines }: Pick<Ledger, 'lines'>): readonly PurgeStep[] {
+  return lines === undefined ? ['space'] : ['lines', 'space'];
+}
+
+/** Rewrites lines first, because that writes to the database whose space is given back. Failed steps stay noted. */
+export async function completeSteps(ledger: Ledger, taken: Taken): Promise<readonly LeftStep[]> {
+  const { connector } = taken;
+  await removeNotedLines(ledger, taken);
+  const steps = await taken.read(async (tx) => await readSteps(tx, connector));
+  const space = steps.filter(({ step }) => step === 'space');
+  if (space.length === 0) return [];
+  try {
+    const versioned = await taken.read(async (tx) => await versionedEntities(tx, connector));
+    const tables = space.flatMap(({ entity }) => {
+      const name = ledger.records.tableName(connector, entity);
+      return versioned.has(entity) ? [name, versionsName(name)] : [name];
+    });
+    await ledger.giveBack(tables);
+    await done(taken, space);
+    return [];
+  } catch (error) {
+    if (!(error instanceof SyncError)) throw error;
+    return space.map((one) => ({ ...one, why: error.message }));
+  }
+}
+
+/** Removes lines of rows that a purge, or retention, has removed. */
+export async function removeNotedLines(ledger: Ledger, taken: Taken, signal?: AbortSignal): Promise<void> {
+  const steps = await taken.read(async (tx) => await readSteps(tx, taken.connector));
+  for (const one of steps.filter(({ step }) => step === 'lines')) {
+    await removeLines(ledger, taken, one.entity, signal);
+    await done(taken, [one]);
+  }
+}
+
+async function done(taken: Taken, work: readonly PurgeWork[]): Promise<void> {
+  await outsideRun(taken, async (tx) => await dropWork(tx, work));
+}
+
+/** Lines of purged records, and of records whose rows are gone. */
+async function removeLines(
+  ledger: Ledger,
+  taken: Taken,
+  entity: EntityName,
+  signal?: AbortSignal,
+): Promise<void> {
+  const { connector } = taken;
+  const { lines } = ledger;
+  if (lines === undefined) return;
+  const { table, macOf, notes } = await outsideRun(taken, async (tx) => ({
+    table: await storedTable(tx, { connector, entity }),
+    macOf: await ensureMac(tx, connector),
+    notes: await readNotes(tx, connector),
+  }));
+  // A mask of its key has removed all of it.
+  if (table === undefined) {
+    await lines.tidy(taken, [entity]);
+    return;
+  }
+  const seqs = new Map(
+    notes.flatMap((note) => (note.entity === entity ? [[note.mac.toString('hex'), note.seq] as const] : [])),
+  );
+  const line: RewrittenLines['line'] = (written, { keyText, seq }) =>
+    seq <= (seqs.get(macOf(entity, keyText)) ?? -1) ? null : written;
+  await lines.rewrite({ connector, table, line, signal }, taken);
+}
+
+/** Context of a removal. */
+export interface PurgingTx {
+  readonly tx: Tx;
+  readonly records: RecordTables;
+  readonly connector: ConnectorName;
+}
+
+/** Rows of an entity, tombstoned or not, with their versions and all that is noted of them by their numbers. */
+export async function removeForGood(
+  { tx, records, connector }: PurgingTx,
+  entity: EntityName,
+  rows: readonly Pick<KeyedRow, 'row' | 'deletedAt'>[],
+): Promise<void> {
+  const of = { connector, entity };
+  const numbers = rows.map(({ row }) => row);
+  const table = quoted(records.tableName(connector, entity));
+  await tx.run(`DELETE FROM ${table} WHERE _row IN {numbers bigint}`, { numbers });
+  for (const name of ['_sync_also', '_sync_missing']) {
+    await tx.run(
+      `DELETE FROM ${name} WHERE connector = :connector AND entity = :entity AND row IN {numbers bigint}`,
+      { ...of, numbers },
+    );
+  }
+  // A later purge would not find the versions without their row.
+  if ((await versionedEntities(tx, connector)).has(entity)) {
+    await deleteVersionsOf(tx, records, of, numbers);
+  }
+  await emptyRaw(tx, of, numbers);
+  await tx.run(
+    `UPDATE _sync_tables SET rows = rows - :rows, deleted = deleted - :deleted
+     WHERE connector = :connector AND entity = :entity`,
+    { ...of, rows: rows.length, deleted: rows.filter(({ deletedAt }) => deletedAt !== null).length },
+  );
+}
+
+const ofKeys = `connector = :connector AND entity = :entity AND key_hash IN {keyHashes bytea}`;
+
+/** Files of records that go: names in the folder of downloads. */
+export async function filesOf(tx: Tx, of: OfEntity, keyTexts: Iterable<string>): Promise<readonly string[]> {
+  const found = await tx.rows<{ readonly file: string | null; readonly replaced: string | null }>(
+    `SELECT file, replaced FROM _sync_downloads WHERE ${ofKeys}`,
+    { ...of, keyHashes: [...keyTexts].map(textHash) },
+  );
+  return found.flatMap(({ file, replaced }) => [file, replaced]).filter((file) => file !== null);
+}
+
+/** Deletes the facts about these records' files. The files are removed from their folder before. */
+export async function forgetFiles(tx: Tx, of: OfEntity, keyTexts: Iterable<string>): Promise<void> {
+  await tx.run(`DELETE FROM _sync_downloads WHERE ${ofKeys}`, {
+    ...of,
+    keyHashes: [...keyTexts].map(textHash),
+  });
 }

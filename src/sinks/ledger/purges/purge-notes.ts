@@ -1,9 +1,16 @@
 import { createHmac, randomBytes } from 'node:crypto';
-import type { Instant } from '../../../core/clock.ts';
+import { type Instant, instant, type Clock } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import { keyTextOf, type PreparedRecord } from '../../../core/records.ts';
 import type { Tx } from '../../../sql/database.ts';
-import { refusedName, type PurgeNote, type PurgeNotes } from '../../purges.ts';
+import {
+  refusedName,
+  type PurgeNote,
+  type PurgeNotes,
+  type PurgeRequest,
+  type PurgeStep,
+  type PurgeWork,
+} from '../../purges.ts';
 import type { RowsOf } from '../../run-report.ts';
 import type { PageCommit, RunPlan } from '../../sink.ts';
 import { parseColumns, parseDescribed, parseNames } from '../../stored-json.ts';
@@ -216,4 +223,54 @@ export function withoutPurged(purged: Withholding | null, page: PageCommit): Wit
   );
   if (withheld.length === 0 && children.length === page.children.length) return page;
   return { ...page, rows, refused, children, withheld };
+}
+
+/** Unfinished purge steps of all connectors, or of `only` these. */
+export async function readPurgeWork(tx: Tx, only?: readonly ConnectorName[]): Promise<readonly PurgeWork[]> {
+  return await tx.rows<PurgeWork>(
+    `SELECT connector, step, entity, since FROM _sync_purge_work
+     ${only === undefined ? '' : 'WHERE connector IN {only text}'} ORDER BY connector, step, entity`,
+    only === undefined ? {} : { only },
+  );
+}
+
+/** Unfinished purge steps of the connector in the sink itself. */
+export async function readSteps(tx: Tx, connector: ConnectorName): Promise<readonly PurgeWork[]> {
+  return (await readPurgeWork(tx, [connector])).filter(({ step }) => step === 'lines' || step === 'space');
+}
+
+interface NotedOf extends Pick<PurgeRequest, 'targets'> {
+  readonly connector: ConnectorName;
+  readonly entities: readonly EntityName[];
+}
+
+/** Notes the steps that follow the removal of these entities' rows, in the same transaction. */
+export async function noteSteps(
+  tx: Tx,
+  { clock }: { readonly clock: Clock },
+  { connector, targets, ...of }: NotedOf,
+  own: readonly PurgeStep[] = [],
+): Promise<void> {
+  const since = instant(clock.now());
+  const steps = [...own, ...targets.map((name): PurgeStep => `target:${name}`)];
+  const v = steps.flatMap((step) => of.entities.map((entity) => ({ step, entity })));
+  if (v.length === 0) return;
+  await tx.run(
+    `INSERT INTO _sync_purge_work (connector, step, entity, since)
+     SELECT CAST(:connector AS text), v.step, v.entity, CAST(:since AS text)
+     FROM {v: step text, entity text, n} ORDER BY v.n
+     ON CONFLICT (connector, step, entity) DO UPDATE SET since = excluded.since`,
+    { connector, since, v },
+  );
+}
+
+/** Drops work as it was read: work noted again meanwhile stays. */
+export async function dropWork(tx: Tx, work: readonly PurgeWork[]): Promise<void> {
+  for (const one of work) {
+    await tx.run(
+      `DELETE FROM _sync_purge_work
+       WHERE connector = :connector AND step = :step AND entity = :entity AND since = :since`,
+      { ...one },
+    );
+  }
 }

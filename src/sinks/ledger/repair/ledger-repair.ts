@@ -7,27 +7,28 @@ import { cellOf, type Tx, textHash } from '../../../sql/database.ts';
 import { checkCounts, addCounts } from '../counts.ts';
 import { misfitError } from '../../decisions/meet-record.ts';
 import {
-  checkReset,
   readAgain,
   resetConnector,
-  resetEntities,
   forgetConnector,
   resetEntity,
   type Resetting,
-} from './resets.ts';
+  holdingFor,
+  storedIdentity,
+} from '../connectors.ts';
 import type { Holder } from '../../lease.ts';
 import type { AdoptedIdentity, ResetCounts, ResetScope, UndonePlace, UndoneRows } from '../../repair.ts';
 import { parseNames } from '../../stored-json.ts';
-import { adopt, holdingFor, storedIdentity } from '../connectors.ts';
 import { noteAction } from '../actions.ts';
-import { deleteRows } from '../deletes/delete-rows.ts';
+import { deleteRows } from '../deletes/ledger-deletes.ts';
 import { beginFiles } from '../downloads/ledger-files.ts';
 import { long, outsideRun, type Commit, type InLease, type Ledger } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
 import type { ChangedRow, RecordTable } from '../driver.ts';
 import { readStored, storeRows } from '../store-rows.ts';
-import { noteStored, tableNumbers } from '../stored-rows.ts';
-import { knownEntities } from '../tables.ts';
+import { noteStored, tableNumbers, knownEntities } from '../tables.ts';
+import { IdentityChangedError } from '../../acquire-errors.ts';
+import { forgetRaw } from '../row-blocks.ts';
+import { forbidContinuing, interruptRunning } from '../runs/runs.ts';
 
 /** Repairs that a person makes outside a sync. */
 export function ledgerRepair(ledger: Ledger, inLease: InLease) {
@@ -108,6 +109,71 @@ async function reset(ledger: Ledger, connector: ConnectorName, what: ResetScope)
     if (what.withData) await ledger.lines?.tidy(taken, resetEntities(what));
     return counts;
   });
+}
+
+/**
+ * `definition`: the connector type that is stored; undefined where the sink holds nothing. Throws USAGE, and
+ * `IdentityChangedError` for another type.
+ */
+export function checkAdoption({ connector, definition }: AdoptedIdentity, stored: string | undefined): void {
+  if (stored === undefined) {
+    throw usage(`The sink holds nothing of connector "${connector}". Sync it, there is nothing to adopt.`);
+  }
+  if (stored !== definition) {
+    throw new IdentityChangedError(connector, [{ what: 'definition', stored, given: definition }]);
+  }
+}
+
+/** `known`: every known entity; null where the connector is unknown. Throws USAGE where there is nothing to forget. */
+export function checkReset(
+  connector: ConnectorName,
+  { entity, tables }: ResetScope,
+  known: readonly EntityName[] | null,
+): void {
+  const [walked] = tables;
+  if (entity !== null && walked !== undefined && walked.entity !== entity) {
+    throw usage(
+      `Rows of "${entity}" are made from records of "${walked.entity}" and are read with them. Reset ${connector}/${walked.entity}.`,
+    );
+  }
+  if (entity === null ? known !== null : known?.includes(entity) === true) return;
+  const what = entity === null ? `connector "${connector}"` : `${connector}/${entity}`;
+  throw usage(
+    `The sink holds nothing of ${what}: it has never been read. Check the name; \`status\` lists what is there.`,
+  );
+}
+
+/** The entity with those exploded from its records; null: all of the connector. */
+export function resetEntities({ entity, tables }: ResetScope): readonly EntityName[] | null {
+  return entity === null ? null : [...new Set([entity, ...tables.map((table) => table.entity)])];
+}
+
+/**
+ * Assigns the connector to this address and connector id. Rows stay; no run is resumed, and none deletes before a full
+ * run has agreed: a resumed walk would send positions of the old address to the new one. All records of the new address
+ * are parsed, also those with the same bytes. Takes the lock. Throws `ConnectorBusyError`, USAGE where the sink holds
+ * nothing of that name, `IdentityChangedError` for another connector type.
+ */
+export async function adopt(ledger: Ledger, identity: AdoptedIdentity, now: Instant): Promise<void> {
+  const { connector, baseUrl, connectorId } = identity;
+  const repair = async (tx: Tx): Promise<void> => {
+    const stored = await storedIdentity(tx, connector);
+    checkAdoption(identity, stored?.definition);
+    await interruptRunning(tx, connector);
+    await forbidContinuing(tx, connector);
+    await forgetRaw(tx, connector);
+    await tx.run(
+      `UPDATE _sync_connectors SET base_url = :baseUrl, connector_id = :connectorId WHERE connector = :connector`,
+      { connector, baseUrl, connectorId },
+    );
+    await tx.run(`UPDATE _sync_tables SET adopted_at = :now WHERE connector = :connector`, {
+      connector,
+      now,
+    });
+    const from = { baseUrl: stored?.baseUrl ?? '', connectorId: stored?.connectorId ?? '' };
+    noteAction(tx, ledger, { action: 'adopt', connector, detail: { baseUrl, connectorId, from } });
+  };
+  await holdingFor('repair', ledger, connector, async (taken) => await outsideRun(taken, repair));
 }
 
 /** Keys of each kind, entity and batch. */

@@ -3,7 +3,14 @@ import { grouped } from '../../../core/grouped.ts';
 import { writeJson } from '../../../core/json-text.ts';
 import type { EntityName } from '../../../core/names.ts';
 import type { Tx } from '../../../sql/database.ts';
-import { accountingError, countsOfChain, countsOfRun, runsThatWrote } from '../counts.ts';
+import {
+  accountingError,
+  countsOfChain,
+  countsOfRun,
+  runsThatWrote,
+  pruneDay,
+  pruneDays,
+} from '../counts.ts';
 import { openCollisions } from '../../decisions/meet-record.ts';
 import {
   chainReadings,
@@ -25,18 +32,21 @@ import { withoutKey, type EntityReport, type RunReport } from '../../run-report.
 import type { RunPlan, StartedRun } from '../../sink.ts';
 import { noteAction, pruneActions } from '../actions.ts';
 import { storedRawKey } from '../connectors.ts';
-import { pruneDay, pruneDays } from '../days.ts';
-import { dropShared } from '../deletes/places.ts';
+import { dropShared } from '../deletes/noted-rows.ts';
 import type { Commit, CurrentRun, HeldConnector, Ledger } from '../ledger.ts';
-import { checkKeys, noteKeys, noteMasks } from '../masks.ts';
-import { findPartitions, meetFound } from '../partitions/due-partitions.ts';
-import { countReady, isLeft, partitionsOfChain, type Scope } from '../partitions/read-partitions.ts';
-import { transitions } from '../partitions/transitions.ts';
+import { checkKeys, noteKeys, noteMasks } from '../masking.ts';
+import {
+  findPartitions,
+  meetFound,
+  countReady,
+  isLeft,
+  partitionsOfChain,
+} from '../partitions/due-partitions.ts';
+import { type Scope, transitions } from '../partitions/transitions.ts';
 import { plannedTable, type PlannedTable } from '../driver.ts';
 import { readWithholding } from '../purges/purge-notes.ts';
 import { openRawRows, dropSeen, openSeenRows } from '../row-blocks.ts';
-import { agreed, wasRead } from '../stored-rows.ts';
-import { declareTables, describeTables, switchVersions } from '../tables.ts';
+import { agreed, wasRead, declareTables, describeTables, switchVersions } from '../tables.ts';
 
 /**
  * Creates missing tables and columns, then begins the run: resumes the newest run of its window where that was left
