@@ -7,7 +7,7 @@ import { hiddenWords, type RecordFile } from '../../core/records.ts';
 import { usage, SyncError } from '../../core/errors.ts';
 import { cellOf, type Cells, type Tx, quoted } from '../../sql/database.ts';
 import { safeFileName } from '../files/safe-file-name.ts';
-import type { EntityMasking, MaskEnd, MaskRequest, RemovedOf, RewrittenOf, StoredMask } from '../masks.ts';
+import type { EntityMasking, MaskEnd, MaskRequest, RemovedOf, RewrittenOf } from '../masks.ts';
 import { columnValue } from '../records/mark-rows.ts';
 import { rowsTable, selectCells, versionsTable, type RowsTable } from '../records/own-names.ts';
 import { holdingFor, storedIdentity, resetEntity } from './connectors.ts';
@@ -18,7 +18,7 @@ import { isClearPosition, transitions } from './partitions/transitions.ts';
 import { completeSteps, ownSteps } from './purges/ledger-purges.ts';
 import { noteSteps } from './purges/purge-notes.ts';
 import { emptyRaw } from './row-blocks.ts';
-import { renewTable, wholeTables, type WholeTable, countVersions } from './tables.ts';
+import { renewTable, wholeTables, type WholeTable, countVersions, readMasks } from './tables.ts';
 import type { RunPlan } from '../sink.ts';
 
 /** Rewrites data stored before a mask under the mask, wherever it is and whether a read reaches it or not. */
@@ -452,18 +452,6 @@ export async function noteMasks(
     { connector, now, v: masks.map(({ entity, mask, keyId }) => ({ entity, mask, keyId })) },
   );
   return changed;
-}
-
-/** Masks under which the connector's records are stored, and the time before which other data may be stored. */
-export async function readMasks(tx: Tx, connector: ConnectorName): Promise<readonly StoredMask[]> {
-  return await tx.rows<StoredMask>(
-    `SELECT m.entity, m.mask, m.key_id, m.since, m.read_at, coalesce(t.deleted, 0) AS deleted,
-       (SELECT count(*) FROM _sync_quarantine AS q
-        WHERE q.connector = m.connector AND q.entity = m.entity AND q.last_seen_at < m.since) AS quarantined
-     FROM _sync_masks AS m LEFT JOIN _sync_tables AS t ON t.connector = m.connector AND t.entity = m.entity
-     WHERE m.connector = :connector ORDER BY m.entity`,
-    { connector },
-  );
 }
 
 /**

@@ -24,6 +24,7 @@ import {
   type StoredKey,
 } from '../stored-keys.ts';
 import type { HeldConnector } from './ledger.ts';
+import type { StoredMask } from '../masks.ts';
 
 /** The columns of a table as `_sync_tables` has them. */
 type ColumnTexts = Readonly<Record<keyof TableColumns, string>>;
@@ -251,6 +252,18 @@ export async function keptVersions(
 ): Promise<{ readonly versions?: KeptVersions }> {
   const known = (await versionedEntities(tx, connector)).get(entity);
   return known === undefined ? {} : { versions: { isNew: false, isOn: known.endedAt === null } };
+}
+
+/** Masks under which the connector's records are stored, and the time before which other data may be stored. */
+export async function readMasks(tx: Tx, connector: ConnectorName): Promise<readonly StoredMask[]> {
+  return await tx.rows<StoredMask>(
+    `SELECT m.entity, m.mask, m.key_id, m.since, m.read_at, coalesce(t.deleted, 0) AS deleted,
+       (SELECT count(*) FROM _sync_quarantine AS q
+        WHERE q.connector = m.connector AND q.entity = m.entity AND q.last_seen_at < m.since) AS quarantined
+     FROM _sync_masks AS m LEFT JOIN _sync_tables AS t ON t.connector = m.connector AND t.entity = m.entity
+     WHERE m.connector = :connector ORDER BY m.entity`,
+    { connector },
+  );
 }
 
 /**

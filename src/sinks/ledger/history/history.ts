@@ -30,11 +30,10 @@ import { hasIdentity, readCopies, readRemoval, readUnfinishedCopy, storedOrigins
 import { countsOfRun, readDays } from '../counts.ts';
 import { readsAgree } from '../deletes/noted-rows.ts';
 import type { RecordTables } from '../driver.ts';
-import { readMasks } from '../masking.ts';
 import { readOutbox } from '../notices/ledger-notices.ts';
 import { readPurgeWork, readPurgeNotes } from '../purges/purge-notes.ts';
 import { hasBegun } from '../runs/runs.ts';
-import { knownTables, openStoredTable, storedTable, versionedEntities } from '../tables.ts';
+import { knownTables, openStoredTable, storedTable, versionedEntities, readMasks } from '../tables.ts';
 import {
   among,
   newestRunsSql,
