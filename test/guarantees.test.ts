@@ -35,8 +35,8 @@ it('finds every mark directly above a test that runs', () => {
   expect(suites).toEqual([]);
 });
 
-it('lists them as docs/reference/proofs.md does: npm run reference writes it again', async () => {
-  await expect(listOfProofs(proofs)).toMatchFileSnapshot('../docs/reference/proofs.md');
+it('lists them as docs/internals/proofs.md does: npm run reference writes it again', async () => {
+  await expect(listOfProofs(proofs)).toMatchFileSnapshot('../docs/internals/proofs.md');
 });
 
 it.each([

@@ -9,7 +9,7 @@ describe('docs/guides/warehouses.md', () => {
   it('asks a SQLite sink for what it has, and names what export says', async () => {
     await using world = await openCliWorld({ settings: '    include: [lists, list_members]\n' });
     await world.json('sync', 'newsletter');
-    const [, sql = ''] = /```sql\n([^]*?)```/.exec(document) ?? [];
+    const [, sql = ''] = /## Straight from SQLite\n[^]*?```sql\n([^]*?)```/.exec(document) ?? [];
     const statements = sql.split('\n').filter((line) => line.startsWith('SELECT'));
     expect(statements).toHaveLength(4);
     const db = new Database(join(world.folder, 'main.db'), { readonly: true });

@@ -159,7 +159,7 @@ describe('generated sql', () => {
       blocksIn(`docs/guides/${guide}.md`, language);
 
     it('ask DuckDB for the current rows of one entity', async () => {
-      const [sql = ''] = blocksOf('duckdb', 'sql');
+      const sql = blocksOf('warehouses', 'sql').find((block) => block.includes('read_parquet')) ?? '';
       await using database = await openDuckdb();
       const rows = await database.run(sql.replace("'lake/", `'${join(world.cli.folder, 'lake')}/`));
       expect(rows).toHaveLength(sinkRows.get('newsletter__list_members')?.length ?? 0);
@@ -167,7 +167,7 @@ describe('generated sql', () => {
 
     it('ask a target in PostgreSQL how complete it is', async () => {
       await using database = await openPostgres();
-      const [sql = ''] = blocksOf('postgres-target', 'sql');
+      const sql = blocksOf('warehouses', 'sql').find((block) => block.includes('_publications')) ?? '';
       const rows = await database.run(sql.replaceAll('raw.', 'mart_of_models.'));
       expect(rows.length).toBeGreaterThan(5);
       expect(rows.every(({ number, as_of: asOf }) => number === '2' && asOf !== null)).toBe(true);

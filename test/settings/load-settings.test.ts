@@ -443,14 +443,6 @@ describe('docs/configuration.md', () => {
     );
     expect(missing).toEqual([]);
   });
-
-  it('shows the errors as the program reports them', () => {
-    const [, errors = ''] = document.split('\n## Errors\n');
-    const [, config = ''] = /```yaml\n([^]*?)```/.exec(errors) ?? [];
-    const [, shown = ''] = /```text\n([^]*?)\n```/.exec(errors) ?? [];
-    const problems = folder.problems(config).map((problem) => `connector-sync.yaml${problem}`);
-    expect(problems.join('\n')).toBe(shown);
-  });
 });
 
 /** Every property name of a JSON Schema, however deep. */

@@ -41,7 +41,7 @@ export function readMark(mark: string): readonly Omit<Proof, 'file'>[] {
   });
 }
 
-/** `docs/reference/proofs.md`. */
+/** `docs/internals/proofs.md`. */
 export function listOfProofs(proofs: readonly Proof[]): string {
   const section = (kind: string, ids: readonly string[]): string =>
     ids
@@ -62,7 +62,7 @@ ${section('promise', promises)}
 
 ## Statements of the specification
 
-Numbers as in [the specification](../internals/specification.md).
+Numbers as in [the specification](specification.md).
 
 ${section('specification', statements)}
 `;
