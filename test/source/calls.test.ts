@@ -860,6 +860,18 @@ describe('a download', () => {
     expect(server.calls).toHaveLength(1);
   });
 
+  it('is not whole where its reader passes over the cut', async () => {
+    const { source } = await start({ respond: () => cutByLength, limits: { retries: 0 } });
+    const passingOver = async ({ bytes }: IncomingFile): Promise<string> => {
+      const chunks = bytes[Symbol.asyncIterator]();
+      while ((await chunks.next().catch(() => ({ done: true }))).done !== true);
+      return 'whole';
+    };
+    expect(await failureOf(source.download(fileRequest, passingOver, never))).toMatchObject({
+      recovery: 'retry',
+    });
+  });
+
   it('ends with its signal, in the middle of the bytes', async () => {
     const { source, server } = await start({ respond: () => stallInBody });
     const ending = new AbortController();

@@ -14,6 +14,7 @@ import {
   type ListRequest,
   type SourcePage,
   type DownloadRequest,
+  type IncomingFile,
   type ReceiveFile,
   readRecords,
   unreadRecords,
@@ -494,9 +495,30 @@ export function downloadCall<T>(
       const announced = announcedBytes(head, facts);
       const checked = checkedBytes(body, announced, size, maxBytes, facts);
       const bytes = isJson(type) ? refuseEnvelope(checked, name !== null, facts) : checked;
-      return await receive({ name, contentType: contentTypeOf(type), size: announced, bytes }, signal);
+      const file = { name, contentType: contentTypeOf(type), size: announced, bytes };
+      return await receiveWhole(receive, file, signal);
     },
   };
+}
+
+/** Hands a file on. Rejects with the error that ends its bytes, also where `receive` resolves in spite of it. */
+export async function receiveWhole<T>(
+  receive: ReceiveFile<T>,
+  file: IncomingFile,
+  signal: AbortSignal,
+): Promise<T> {
+  const broken: unknown[] = [];
+  async function* bytes(): AsyncGenerator<Uint8Array> {
+    try {
+      yield* file.bytes;
+    } catch (error) {
+      broken.push(error);
+      throw error;
+    }
+  }
+  const value = await receive({ ...file, bytes: bytes() }, signal);
+  if (broken.length > 0) throw broken[0];
+  return value;
 }
 
 function announcedBytes({ header }: Pick<WireStream, 'header'>, facts: CallFacts): number | null {

@@ -16,7 +16,14 @@ import {
   shownWords,
   type CallFailure,
 } from '../api/call-failure.ts';
-import { checkDeclared, checkedBytes, contentTypeOf, factsOf, readPaging } from '../api/open-api-source.ts';
+import {
+  checkDeclared,
+  checkedBytes,
+  contentTypeOf,
+  factsOf,
+  readPaging,
+  receiveWhole,
+} from '../api/open-api-source.ts';
 import {
   accountOrigin,
   type ConnectorOrigin,
@@ -190,10 +197,8 @@ async function received<T>(
   try {
     const bytes = checkedBytes(file.read(signal), file.size, size, maxBytes, facts);
     const { name, size: announced } = file;
-    return await receive(
-      { name, contentType: contentTypeOf(file.contentType), size: announced, bytes },
-      signal,
-    );
+    const incoming = { name, contentType: contentTypeOf(file.contentType), size: announced, bytes };
+    return await receiveWhole(receive, incoming, signal);
   } finally {
     file.close();
   }
