@@ -346,22 +346,7 @@ function nextPlain(
   const { page, size, total } = position;
   // The service leaves records out of its pages, or this page has just lost them all.
   if (received === 0 && hasMore === true) return goTo({ ...position, page: page + 1 });
-  if (added === 0) {
-    const isAgain = received > 0 && (mark === position.pageMark || mark === position.firstMark);
-    if (page === 0 && isAgain) return endNumbered(position, true, { isSingle: true });
-    // Pages of two records cannot overlap: where none has left the first one meanwhile, it was all.
-    const isPair = position.length === 2 && position.pages === 2 && received === 0 && !position.isFixed;
-    if (isPair && total === null && hasMore === null) return goTo({ ...position, page: 0 });
-    const isLast = received === 0 || isAgain || position.isAsking || position.isFixed;
-    const isWhole = received >= size || position.rounds >= mostSizes;
-    // A page of known records, and of no page that came, shows another order, or as many new ones in front.
-    const strays = !isAgain && (received >= size || position.isFixed) ? received : 0;
-    const ended = { ...position, strays: position.strays + strays };
-    if (isLast || isWhole) return endPlain(ended, isAgain, listing, rules);
-    // Nothing follows, or pages have become shorter and begin at other rows.
-    if (position.short > 0) return beginSmaller(position, position.short);
-    return goTo({ ...position, page: page + 1, row: (page + 1) * size, short: received, isShortNew: false });
-  }
+  if (added === 0) return nextWithoutNew(position, answer, listing, rules);
   // With a size that has changed, records of the short page would have come before.
   const isCut = position.short > 0 && (position.isShortNew || position.rounds >= mostSizes);
   const isUneven = received !== position.length || position.short !== position.length;
@@ -404,6 +389,30 @@ function nextPlain(
     pageMark: mark,
     isAsking: false,
   });
+}
+
+/** Behind a page of records that had all come before, or of none. */
+function nextWithoutNew(
+  position: NumberedPosition,
+  { received, mark, hasMore }: ListedPage,
+  listing: Listing,
+  rules: NumberedRules,
+): Advance {
+  const { page, size, total } = position;
+  const isAgain = received > 0 && (mark === position.pageMark || mark === position.firstMark);
+  if (page === 0 && isAgain) return endNumbered(position, true, { isSingle: true });
+  // Pages of two records cannot overlap: where none has left the first one meanwhile, it was all.
+  const isPair = position.length === 2 && position.pages === 2 && received === 0 && !position.isFixed;
+  if (isPair && total === null && hasMore === null) return goTo({ ...position, page: 0 });
+  const isLast = received === 0 || isAgain || position.isAsking || position.isFixed;
+  const isWhole = received >= size || position.rounds >= mostSizes;
+  // A page of known records, and of no page that came, shows another order, or as many new ones in front.
+  const strays = !isAgain && (received >= size || position.isFixed) ? received : 0;
+  const ended = { ...position, strays: position.strays + strays };
+  if (isLast || isWhole) return endPlain(ended, isAgain, listing, rules);
+  // Nothing follows, or pages have become shorter and begin at other rows.
+  if (position.short > 0) return beginSmaller(position, position.short);
+  return goTo({ ...position, page: page + 1, row: (page + 1) * size, short: received, isShortNew: false });
 }
 
 /** The service gives pages of `received` records by now. Half the size at least, so that calls double at most. */
