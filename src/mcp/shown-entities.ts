@@ -8,7 +8,7 @@ import { sinksOf, type EntityTarget, targetsOf } from '../settings/choices.ts';
 import type { ConnectorSettings, LocalSettings, SinkSettings } from '../settings/settings.ts';
 import type { ConnectorOverview, ConnectorStatus } from '../sinks/ledger-reader.ts';
 import { checkCopied, openExistingRecords } from '../sinks/registry.ts';
-import { readState, stateOf } from './entity-states.ts';
+import { readState, stateOf } from './answer.ts';
 
 /** A connector that agents may see. */
 export type ShownConnector = ConnectorSettings & {

@@ -8,17 +8,17 @@ import type { Clock } from '../core/clock.ts';
 import { readJson } from '../core/json-text.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { EntityTable } from '../core/records.ts';
-import { usage } from '../core/errors.ts';
+import { type ErrorCode, usage } from '../core/errors.ts';
 import { strictObject } from '../definitions/schema-problems.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
 import { checkSince } from '../export/open-changes.ts';
-import { aboutRecords, type Answer, answer, cutValue, fitting, jsonOf, mostAnswerChars } from './answer.ts';
-import { type EntityState, oldestOf, stateFacts, stateOf } from './entity-states.ts';
+import { aboutRecords, type Answer, answer, cutValue, type EntityState, fitting } from './answer.ts';
+import { jsonOf, mostAnswerChars, oldestOf, stateFacts, stateOf } from './answer.ts';
 import { columnsOf, describeEntity, openEntity, pageAfter, readConnectors } from './shown-entities.ts';
 import type { ShownConnector, ShownEntities, ShownEntity, StoredConnector } from './shown-entities.ts';
 import type { Sql } from './sql/open-sql.ts';
 import { mostOfCell } from './sql/query-limits.ts';
-import { pathOf, readSort } from '../search/query-texts.ts';
+import { pathOf, readSort } from '../search/search-request.ts';
 import { formatDuration } from '../settings/texts.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
 import type { StoredRecord } from '../sinks/record-reader.ts';
@@ -241,7 +241,9 @@ function rowOf(
     as_of: stalest?.asOf ?? null,
     ...(words.has('late') ? { too_old: true } : {}),
     last_sync: last === null ? null : { state: last.state, began: last.startedAt, ended: last.finishedAt },
-    ...(troubles.length === 0 ? {} : { wrong: troubles.map(troubleText) }),
+    ...(troubles.length === 0
+      ? {}
+      : { wrong: troubles.map((one) => (troubleTexts[one.kind] as (trouble: Trouble) => string)(one)) }),
     ...(entities === null
       ? {}
       : {
@@ -257,42 +259,33 @@ function entityText({ entity, asOf, freshWithinMs }: ReturnType<typeof freshness
   return `${entity}: ${asOf === null ? 'never read completely' : `as of ${asOf}`}${wanted}`;
 }
 
-function troubleText(trouble: Trouble): string {
-  switch (trouble.kind) {
-    case 'withheld':
-      return `${counted(trouble.rows, 'row')} look deleted in the service; the delete is withheld`;
-    case 'pending':
-      return `${counted(trouble.rows, 'row')} may be deleted in the service`;
-    case 'quarantine':
-      return `${counted(trouble.records, 'record')} could not be stored`;
-    case 'fields':
-      return `${counted(trouble.fields.length, 'field')} new, or unlike what was declared`;
-    case 'purge':
-      return 'a purge is not finished: what was purged may still be stored or published';
-    case 'withheld-by-age':
-      return `${counted(trouble.items, 'old row or file', 'old rows and files')} kept by a guard`;
-    case 'throttled':
-      return `the service asked for a pause until ${trouble.until}`;
-    case 'interrupted':
-      return 'the last sync was interrupted';
-    case 'limited':
-      return 'the last sync ended at a limit';
-    case 'left-out':
-      return 'the last sync left something out';
-    case 'part-missing':
-      return `${counted(trouble.listings, 'listing')} may have records that did not come`;
-    case 'late':
-      return entityText(trouble);
-    case 'paused':
-      return `paused since ${trouble.since}`;
-    case 'sign-in':
-      return 'a person has to sign in';
-    case 'credentials':
-    case 'schema':
-    case 'error':
-    case 'retried':
-      return `the last sync had an error (${trouble.code})`;
-  }
+/** Without any text of the service. */
+const troubleTexts: {
+  readonly [Kind in Trouble['kind']]: (trouble: Trouble & { readonly kind: Kind }) => string;
+} = {
+  withheld: ({ rows }) => `${counted(rows, 'row')} look deleted in the service; the delete is withheld`,
+  pending: ({ rows }) => `${counted(rows, 'row')} may be deleted in the service`,
+  quarantine: ({ records }) => `${counted(records, 'record')} could not be stored`,
+  fields: ({ fields }) => `${counted(fields.length, 'field')} new, or unlike what was declared`,
+  purge: () => 'a purge is not finished: what was purged may still be stored or published',
+  'withheld-by-age': ({ items }) =>
+    `${counted(items, 'old row or file', 'old rows and files')} kept by a guard`,
+  throttled: ({ until }) => `the service asked for a pause until ${until}`,
+  interrupted: () => 'the last sync was interrupted',
+  limited: () => 'the last sync ended at a limit',
+  'left-out': () => 'the last sync left something out',
+  'part-missing': ({ listings }) => `${counted(listings, 'listing')} may have records that did not come`,
+  late: entityText,
+  paused: ({ since }) => `paused since ${since}`,
+  'sign-in': () => 'a person has to sign in',
+  credentials: errorText,
+  schema: errorText,
+  error: errorText,
+  retried: errorText,
+};
+
+function errorText({ code }: { readonly code: ErrorCode }): string {
+  return `the last sync had an error (${code})`;
 }
 
 export const sql = tool({
@@ -505,7 +498,14 @@ async function notFound(
 
 /** As the ledger knows the record. Throws USAGE that names the key. */
 function keyTextOf({ target }: ShownEntity, key: z.output<typeof keyInput>): string {
-  const pairs = Object.entries(key).map(([name, value]) => [name, String(value)] as const);
+  const pairs = Object.entries(key).map(([name, value]) => {
+    // Reading its JSON has rounded it.
+    const isRounded = typeof value === 'number' && Math.abs(value) > Number.MAX_SAFE_INTEGER;
+    if (isRounded) {
+      throw usage(`key.${name}: expected so long a number as a text, such as "9007199254740993".`);
+    }
+    return [name, String(value)] as const;
+  });
   if (pairs.length === 0) throw usage(`key: expected the values of ${target.table.key.join(', ')}.`);
   return recordKey(target.table, pairs, { flag: 'key', each: 'a member of "key"' }).keyText;
 }

@@ -1,4 +1,4 @@
-import { readJson } from '../core/json-text.ts';
+import { readFields } from '../core/json-text.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { ColumnValue, FieldType } from '../core/records.ts';
 import { quoted } from '../sql/database.ts';
@@ -27,7 +27,9 @@ export function fromSql({ table, parent }: SearchTarget): string {
 export function fieldReader(field: SearchField): (stored: readonly ColumnValue[]) => JsonValue {
   const readers = field.sources.map(sourceReader);
   const shape = (value: JsonValue): JsonValue =>
-    field.shape === 'pairs' && isJsonObject(value) ? pairsOf(value) : value;
+    field.shape === 'pairs' && isJsonObject(value)
+      ? Object.entries(value).map(([name, member]) => ({ name, value: member }))
+      : value;
   return (stored) => {
     for (const [index, read] of readers.entries()) {
       const value = read(stored[index] ?? null);
@@ -41,11 +43,11 @@ function sourceReader(source: FieldSource): (stored: ColumnValue) => JsonValue {
   if (source.kind === 'extra') {
     const { name } = source;
     return readingTextOnce((text) => {
-      const extra = readJson(text);
+      const extra = readFields(text);
       return isJsonObject(extra) && Object.hasOwn(extra, name) ? (extra[name] ?? null) : null;
     });
   }
-  if (isJsonType(source.type)) return readingTextOnce(readJson);
+  if (isJsonType(source.type)) return readingTextOnce(readFields);
   if (source.type === 'boolean') return (stored) => (stored === null ? null : Number(stored) !== 0);
   if (source.kind === 'column' && source.isAbsentWhenEmpty === true) {
     return (stored) => (stored === '' ? null : stored);
@@ -77,10 +79,6 @@ function isOfType(type: FieldType, value: JsonValue): boolean {
   if (isJsonType(type)) return true;
   if (type === 'integer') return typeof value === 'bigint' || Number.isInteger(value);
   return typeof value === type || (type === 'number' && typeof value === 'bigint');
-}
-
-function pairsOf(value: JsonObject): readonly JsonValue[] {
-  return Object.entries(value).map(([name, member]) => ({ name, value: member }));
 }
 
 /**

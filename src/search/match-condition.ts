@@ -214,10 +214,6 @@ export function conditionMatcher(condition: Condition): (value: JsonValue) => bo
 /** The same for the value that the condition's path leads to. */
 export function valueMatcher(condition: FieldCondition): (found: JsonValue) => boolean {
   switch (condition.kind) {
-    case 'eq':
-      return (found) => equals(found, condition.value);
-    case 'neq':
-      return (found) => !equals(found, condition.value);
     case 'gt':
     case 'gte':
     case 'lt':

@@ -160,12 +160,13 @@ function narrowJson(
 ): readonly Piece[] {
   const isAllJson = sources.every((source) => source.kind === 'extra' || isJsonType(source.type));
   if (!isAllJson) return [];
-  const texts = needed(condition).flatMap((one) =>
+  const texts = needed(condition).flatMap((one) => {
+    const [value, ...others] = one.kind === 'in' || one.kind === 'contains' ? givenIn(one) : [];
     // The same instant may be written in another way.
-    (one.kind === 'eq' || one.kind === 'contains') && typeof one.value === 'string' && !isTime(one.value)
-      ? jsonOf(one.value, one.kind === 'eq')
-      : [],
-  );
+    return typeof value === 'string' && others.length === 0 && !isTime(value)
+      ? jsonOf(value, one.kind === 'in')
+      : [];
+  });
   return [...new Set(texts)]
     .slice(0, most)
     .map((text) =>
@@ -194,8 +195,6 @@ const comparisons: Readonly<Record<Ordering, string>> = { gt: '>', gte: '>=', lt
 
 function narrowColumn(column: NativeColumn, condition: FieldCondition, how: SearchSql): Piece {
   switch (condition.kind) {
-    case 'eq':
-      return among(column, [condition.value]);
     case 'in':
       return among(column, condition.values);
     case 'gt':
@@ -210,7 +209,6 @@ function narrowColumn(column: NativeColumn, condition: FieldCondition, how: Sear
       return withRespelled(column, hasText(column.sql, condition.value, how.position), how);
     case 'any':
       return never;
-    case 'neq':
     case 'keyword':
     case 'fuzzy':
       return always;
@@ -249,13 +247,8 @@ function among(column: NativeColumn, values: readonly Scalar[]): Piece {
 function atTimes(column: NativeColumn, times: readonly string[]): Piece {
   const ranges = times.map(rangeAround).filter((range) => range !== null && range !== 'none');
   if (ranges.length < times.length) return always;
-  const [from = ''] = ranges.map((range) => range.from).toSorted();
-  const to =
-    ranges
-      .map((range) => range.to)
-      .toSorted()
-      .at(-1) ?? '';
-  return allOf([compared(column, '>=', from), compared(column, '<', to)]);
+  const bounds = ranges.flatMap(({ from, to }) => [from, to]).toSorted();
+  return allOf([compared(column, '>=', bounds[0] ?? ''), compared(column, '<', bounds.at(-1) ?? '')]);
 }
 
 /** The range of the pattern's beginning, which an index finds, and the longest text in it. */
@@ -309,13 +302,14 @@ function isOfKind({ kind }: NativeColumn, value: NonNullable<Scalar>): boolean {
 
 /** Whether both databases compare the column with the given values as this program does. */
 function isComparable(column: NativeColumn, condition: FieldCondition): boolean {
-  const isEquality = condition.kind === 'eq' || condition.kind === 'in';
   return givenIn(condition).every((value) => {
     // Integers beyond 64 bits cannot be bound, and beside doubles any are rounded.
     if (typeof value === 'bigint') return column.isInteger && BigInt.asIntN(64, value) === value;
     if (typeof value !== 'string') return column.kind !== 'number' || column.areAlike;
     // The bound of a range may be the sign before this one: in PostgreSQL the next one begins another spelling.
-    return value.isWellFormed() && (isEquality || isTime(value) || !/[\0\uD7FF\uE000]/.test(value));
+    return (
+      value.isWellFormed() && (condition.kind === 'in' || isTime(value) || !/[\0\uD7FF\uE000]/.test(value))
+    );
   });
 }
 

@@ -1,5 +1,5 @@
 import type { Clock } from '../core/clock.ts';
-import type { JsonObject, JsonValue } from '../core/json.ts';
+import type { JsonValue } from '../core/json.ts';
 import { startDeadline } from '../http/or-aborted.ts';
 import { tableName } from '../sinks/decisions/stored-table.ts';
 import { ledgerReader } from '../sinks/ledger/history/history.ts';
@@ -188,14 +188,10 @@ function openCandidates({ snapshot, sql, target, request, checkTime }: Searching
         const values = read(stored.map(columnValue));
         const record = Object.create(null) as Record<string, JsonValue>;
         for (const [index, { name }] of fields.entries()) record[name] = values[index] ?? null;
-        if (meets(record)) yield { row: Number(row), keys: keysOf(keys, record) };
+        if (meets(record)) yield { row: Number(row), keys: keys.map(({ keyOf }) => keyOf(record)) };
       }
     }
   };
-}
-
-function keysOf(keys: OrderRule['keys'], record: JsonObject): readonly OrderKey[] {
-  return keys.map(({ keyOf }) => keyOf(record));
 }
 
 function fieldsOf(condition: Condition | null): readonly string[] {
@@ -251,7 +247,7 @@ function bound(
   if (value === null) return null;
   const compares: Condition = { kind, path, value };
   if (kind === 'gte') return compares;
-  return { kind: 'or', conditions: [compares, { kind: 'eq', path, value: null }] };
+  return { kind: 'or', conditions: [compares, { kind: 'in', path, values: [null] }] };
 }
 
 async function readRecords(

@@ -83,7 +83,7 @@ function readOperator(operator: string, operand: unknown, place: Place): readonl
   }
 }
 
-function readLeaf(operator: string, name: string, value: unknown, place: Place): FieldCondition {
+function readLeaf(operator: string, name: string, value: unknown, place: Place): Condition {
   const { at } = place;
   place.count(at);
   const field = place.findField(name, at);
@@ -108,12 +108,12 @@ function membersOf(value: unknown, at: string, expected: string): readonly (read
 }
 
 /** Reads what an operator is given for a field. Throws SEARCH_INVALID where the field's type can never meet it. */
-type ReadOperand = (field: FoundField, value: unknown, at: string) => FieldCondition;
+type ReadOperand = (field: FoundField, value: unknown, at: string) => Condition;
 
 /** Operators without a condition inside: every one except `any`. */
 const operators: ReadonlyMap<string, ReadOperand> = new Map([
-  ['eq', equality('eq')],
-  ['neq', equality('neq')],
+  ['eq', readEquality],
+  ['neq', (...given) => ({ kind: 'not', condition: readEquality(...given) })],
   ['gt', ordering('gt')],
   ['gte', ordering('gte')],
   ['lt', ordering('lt')],
@@ -125,8 +125,8 @@ const operators: ReadonlyMap<string, ReadOperand> = new Map([
   ['contains', readContains],
 ]);
 
-function equality(kind: 'eq' | 'neq'): ReadOperand {
-  return ({ path, type }, value, at) => ({ kind, path, value: readScalar(type, value, at) });
+function readEquality({ path, type }: FoundField, value: unknown, at: string): Condition {
+  return { kind: 'in', path, values: [readScalar(type, value, at)] };
 }
 
 function ordering(kind: Ordering): ReadOperand {

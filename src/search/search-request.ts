@@ -1,5 +1,6 @@
-import { SyncError } from '../core/errors.ts';
-import type { JsonObject } from '../core/json.ts';
+import { SyncError, usage } from '../core/errors.ts';
+import type { JsonObject, JsonValue } from '../core/json.ts';
+import type { Entity } from '../definitions/definition.ts';
 
 /** A search, read from untrusted JSON and checked: everything in it can be asked, and is within the limits. */
 export interface SearchRequest {
@@ -35,9 +36,9 @@ export type Condition =
 
 /** Condition on the value at one path. */
 export type FieldCondition =
-  | { readonly kind: 'eq' | 'neq'; readonly path: FieldPath; readonly value: Scalar }
-  | { readonly kind: Ordering; readonly path: FieldPath; readonly value: NonNullable<Scalar> }
+  /** The value is one of these: of `eq` and, under `not`, of `neq` there is one. */
   | { readonly kind: 'in'; readonly path: FieldPath; readonly values: readonly Scalar[] }
+  | { readonly kind: Ordering; readonly path: FieldPath; readonly value: NonNullable<Scalar> }
   /** `%`: any run of characters, `_`: any one, `\` takes a sign as it is. Case counts. */
   | { readonly kind: 'like'; readonly path: FieldPath; readonly pattern: string }
   | WordCondition
@@ -164,4 +165,32 @@ export function checkSize(query: unknown, mostBytes: number): void {
       waiting.push({ value: member, level: level + 1 });
     }
   }
+}
+
+// --- Parts of a query as people write them; `called`: what messages call the text
+
+/** `send_time:desc,id`: ascending by default. */
+export function readSort(text: string, called: string): JsonValue {
+  return listOf(text, called).map((part) => {
+    const [, name = part, direction = 'asc'] = /^(.+):(asc|desc)$/.exec(part) ?? [];
+    if (/:[^.]*$/.test(name)) throw usage(`${called}: expected <field>:asc or <field>:desc, got "${part}".`);
+    // A null prototype lets a field called `__proto__` be an ordinary name.
+    const key = Object.create(null) as Record<string, string>;
+    key[name] = direction;
+    return key;
+  });
+}
+
+/** Path as an array of names, in which a dot is no separator. */
+export function pathOf({ searchable, fields }: Entity, name: string): readonly string[] {
+  return searchable.has(name) || fields.has(name) ? [name] : name.split('.');
+}
+
+/** Throws USAGE, naming `called`, for an empty name. */
+export function listOf(text: string, called: string): readonly string[] {
+  const parts = text.split(',').map((part) => part.trim());
+  if (parts.some((part) => part === '')) {
+    throw usage(`${called}: expected names separated by commas, got "${text}".`);
+  }
+  return parts;
 }

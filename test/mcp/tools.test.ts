@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect } from 'vitest';
+import { jsonOf } from '../../src/mcp/answer.ts';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
 import { it } from '../support/it.ts';
 import { openMcpClient, type McpClient } from '../support/mcp-client.ts';
@@ -25,6 +26,12 @@ const id = async (): Promise<string> => {
 };
 
 describe('what agents read', () => {
+  it('has numbers with all their digits', () => {
+    expect(jsonOf({ a: [2 ** 60, 2n ** 64n, 0.1, null] })).toBe(
+      '{"a":[1152921504606846976,18446744073709551616,0.1,null]}',
+    );
+  });
+
   it.each(['legacy', 'auto'] as const)('is the same for clients of the protocol "%s"', async (mode) => {
     await using other = await openMcpClient(world, mode);
     const { tools } = await other.client.listTools();
@@ -124,6 +131,7 @@ describe('what agents read', () => {
       [{ entity: 'newsletter/campaign', key: {} }, 'did you mean "campaigns"? list_entities with name'],
       [{ entity: 'other/campaigns', key: {} }, 'There is no connector "other". list_entities names them.'],
       [{ entity, key: { no: 'x' } }, 'key no: a record of campaigns is known by id'],
+      [{ entity, key: { id: 2 ** 53 + 2 } }, 'key.id: expected so long a number as a text'],
       [{ entity, keys: { id: 'x' } }, 'key: is missing; arguments: unknown key; did you mean "key"?'],
     ] as const;
     for (const [given, message] of refused) {

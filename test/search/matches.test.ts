@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { ConnectorName } from '../../src/core/names.ts';
+import { fieldReader } from '../../src/search/field-value.ts';
 import { slipsAllowed, slipsBetween, textsIn, wordsOf } from '../../src/search/match-condition.ts';
 import { searchTarget } from '../../src/search/search-target.ts';
 import {
@@ -385,6 +386,12 @@ describe('what a search reads', () => {
     expect([...world.target.fields.keys()]).toEqual(thingsEntity().table.columns.map(({ name }) => name));
     expect(await world.ids({ query: { filter: { eq: { kind: 'b' } } } })).toEqual(['a']);
   });
+});
+
+it('shows the digits of integers inside of values', () => {
+  const source = { kind: 'column', column: 'body', type: 'object' } as const;
+  const read = fieldReader({ name: 'body', type: 'object', sources: [source], shape: 'asIs' });
+  expect(read(['{"n":[1152921504606846976,9007199254740991]}'])).toEqual({ n: [2n ** 60n, 2 ** 53 - 1] });
 });
 
 describe('words', () => {

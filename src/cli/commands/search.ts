@@ -5,7 +5,7 @@ import { SyncError, usage } from '../../core/errors.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import { parseJsonText } from '../../http/lossless-json.ts';
-import { listOf, pathOf, readSort } from '../../search/query-texts.ts';
+import { listOf, pathOf, readSort } from '../../search/search-request.ts';
 import { type EntityTarget, entityTarget } from '../../settings/choices.ts';
 import { withParts } from '../../settings/load-settings.ts';
 import type { SettingsWith } from '../../settings/settings.ts';

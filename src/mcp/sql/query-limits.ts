@@ -2,8 +2,7 @@ import type { JsonValue } from '../../core/json.ts';
 import { checkCopied } from '../../sinks/registry.ts';
 import type { OfferedView } from '../../sinks/records/offered-views.ts';
 import type { LedgerReader } from '../../sinks/sink-access.ts';
-import { jsonOf, mostAnswerChars } from '../answer.ts';
-import { readState, type EntityState } from '../entity-states.ts';
+import { type EntityState, jsonOf, mostAnswerChars, readState } from '../answer.ts';
 
 /** Result of an agent's query. */
 export interface QueryAnswer {

@@ -42,7 +42,7 @@ export const searchDefects: readonly Defect[] = [
     id: 'last-nulls-lost',
     name: 'bound',
     beside: 'searchPage',
-    find: "conditions: [compares, { kind: 'eq', path, value: null }]",
+    find: "conditions: [compares, { kind: 'in', path, values: [null] }]",
     replace: 'conditions: [compares]',
     because: 'Pages in descending order end before the records without the value.',
     foundBy: paging,
