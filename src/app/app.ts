@@ -1,6 +1,6 @@
 import type { Clock } from '../core/clock.ts';
 import type { OnRunEvent } from '../core/events.ts';
-import type { ConnectorName, EntityName } from '../core/names.ts';
+import type { ConnectorName } from '../core/names.ts';
 import type { SharedBudget } from '../core/shared-budget.ts';
 import type { RunOptions } from '../engine/plan-run.ts';
 import type { Notifier } from '../notify/open-notifier.ts';
@@ -10,7 +10,6 @@ import type { RunReport } from '../sinks/run-report.ts';
 import type { ApiClient } from '../source/api/open-api-client.ts';
 import type { ApiSourceOptions } from '../source/api/open-api-source.ts';
 import type { ConnectorOrigin, ConnectorSource } from '../source/source.ts';
-import type { Expected } from '../telemetry/progress.ts';
 
 export interface AppOptions {
   readonly settings: SettingsWith<'access'>;
@@ -72,8 +71,6 @@ export interface EntityGlobs {
 export interface SyncRequest {
   readonly globs: EntityGlobs;
   readonly onEvent: OnRunEvent;
-  /** Gets the expected numbers of the run, from the ledger's state before it. */
-  readonly onExpected?: (expected: ReadonlyMap<EntityName, Expected>) => void;
   readonly run?: AskedRun;
   /**
    * Aborting it ends the run after a checkpoint, with the outcome `interrupted`; so does a cancel request in the

@@ -5,20 +5,20 @@ import type { RunEvent } from '../core/events.ts';
 import type { RunId } from '../core/names.ts';
 import { refuseTodos } from '../definitions/todos.ts';
 import { type ChosenEntities, selectEntities } from '../engine/chosen-entities.ts';
-import { estimateCalls, type RunOptions } from '../engine/plan-run.ts';
+import type { RunOptions } from '../engine/plan-run.ts';
 import { failedStart, syncConnector } from '../engine/sync-connector.ts';
 import type { Notifier } from '../notify/open-notifier.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { openFileFolder } from '../sinks/files/open-file-folder.ts';
 import type { ConnectorIdentity, Holder } from '../sinks/lease.ts';
-import { accessSink, statusOf } from '../sinks/registry.ts';
+import { accessSink } from '../sinks/registry.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import type { OpenSharedSink } from '../sinks/share-sinks.ts';
 import type { LedgerReader, Sink } from '../sinks/sink-access.ts';
 import type { FileSource, ConnectorOrigin } from '../source/source.ts';
 import type { App, AppOptions, AskedRun, RunEnd, SyncRequest } from './app.ts';
 import { applyRetention } from './apply-retention.ts';
-import { expectedByEntity, openShownProgress } from './shown-progress.ts';
+import { openShownProgress } from './shown-progress.ts';
 
 /** Dependencies of a run. */
 export interface RunParts extends AppOptions {
@@ -117,7 +117,7 @@ async function readInto(
   sink: Sink,
   parts: RunParts,
   connector: ConnectorSettings,
-  { entities, onEvent, onExpected, run = {}, signal }: SyncRequest & { readonly entities: ChosenEntities },
+  { entities, onEvent, run = {}, signal }: SyncRequest & { readonly entities: ChosenEntities },
 ): Promise<RunReport> {
   const { settings, clock } = parts;
   const { definition } = connector;
@@ -128,12 +128,7 @@ async function readInto(
     storedIn.sink === connector.sink ? { stored: (await sink.history.origins([name]))[0] ?? null } : {};
   const maxCalls = run.maxCalls ?? null;
   await using source = await parts.openSource(connector, signal, { onEvent, maxCalls, ...known });
-  const status = await statusOf(sink.history, connector.name);
-  const estimates = estimateCalls({ definition, entities, status, isFull: run.isFull ?? false });
-  const expected = expectedByEntity(status, estimates);
-  onExpected?.(expected);
   const progress = openShownProgress(connector.name, clock);
-  progress.expect(expected);
   await using cancel = watchCancel(sink.history);
   const origin = await source.origin(signal);
   const report = await syncConnector({

@@ -2,23 +2,20 @@ import * as z from 'zod';
 import type { Clock } from '../core/clock.ts';
 import { readJson, writeJson } from '../core/json-text.ts';
 import type { ConnectorName } from '../core/names.ts';
-import type { CallEstimate } from '../engine/plan-run.ts';
-import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
 import { openProgress } from '../telemetry/progress.ts';
 
 const shape = z.object({
   entities: z.array(
     z.object({
       entity: z.string(),
-      /** Number of records that the run is expected to read; null: unknown. */
-      expected: z.object({ records: z.number(), isEstimate: z.boolean() }).nullable(),
+      /** Number of records that it will have read, as the service counts them; null: unknown. */
+      expected: z.number().nullable(),
       /** Read by the runs that this one resumes. */
       earlierRows: z.number(),
       pacedMs: z.number(),
     }),
   ),
   recordsPerSecond: z.number(),
-  left: z.object({ ms: z.number(), isAtLeast: z.boolean() }).nullable(),
 });
 
 /** Progress of a run as a terminal shows it, for readers of the ledger. */
@@ -29,10 +26,9 @@ const leastBetweenMs = 2_000;
 
 /** Follows a run for readers of its ledger, with the same snapshot as the terminal that shows it. */
 export function openShownProgress(connector: ConnectorName, clock: Clock) {
-  const { onEvent, expect, snapshot } = openProgress(connector, clock);
+  const { onEvent, snapshot } = openProgress(connector, clock);
   let shownMs = clock.now();
   return {
-    expect,
     onEvent,
     /** Text for the ledger; null: not due yet. */
     text: (): string | null => {
@@ -47,12 +43,4 @@ export function openShownProgress(connector: ConnectorName, clock: Clock) {
 /** Null where it is not in this form: another version has written it. */
 export function readShownProgress(text: string | null): ShownProgress | null {
   return text === null ? null : (shape.safeParse(readJson(text)).data ?? null);
-}
-
-/** Expected rows and pages of a run, from the stored rows and the estimated calls. */
-export function expectedByEntity(status: ConnectorStatus | null, estimates: readonly CallEstimate[]) {
-  const rows = new Map((status?.entities ?? []).map((known) => [known.entity, known.rows]));
-  return new Map(
-    estimates.map(({ entity, calls }) => [entity, { rows: rows.get(entity) ?? null, pages: calls }]),
-  );
 }

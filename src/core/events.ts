@@ -16,16 +16,6 @@ interface Failed {
   readonly message: string;
 }
 
-/** Progress of earlier runs of a chain with an entity. For people. */
-export interface ReadEarlier extends OfEntity {
-  /** One that came twice counts once. */
-  readonly records: number;
-  /** Listings that were read to their end, and those that are still to be read; null: not known, in a tree. */
-  readonly listings: { readonly read: number; readonly due: number } | null;
-  /** The entity whose records lead to these listings: more may come while it is read. */
-  readonly parent: EntityName | null;
-}
-
 /** Events of a run. Telemetry turns them into log lines, progress and metrics; no other code prints. */
 export type RunEvent =
   | {
@@ -34,8 +24,8 @@ export type RunEvent =
       readonly run: RunId;
       readonly continues: RunId | null;
       readonly due: number;
-      /** Records and listings that the resumed runs have read, by entity. Absent: it resumes none. */
-      readonly earlier?: readonly ReadEarlier[];
+      /** Records that the resumed runs have read, one that came twice once. Absent: it resumes none. */
+      readonly earlier?: readonly ({ readonly records: number } & OfEntity)[];
     }
   /** `isIncremental`: only what changed is asked for. */
   | ({
@@ -51,17 +41,7 @@ export type RunEvent =
       readonly bytes: number;
       readonly ms: number;
     }
-  /**
-   * Listings that a page led to, for people. `records`: roughly how many records their parents state for all of them,
-   * null where one states nothing; `listings`: how many, null where that is not known.
-   */
-  | ({
-      readonly kind: 'listings-found';
-      readonly parent: EntityName;
-      readonly listings: number | null;
-      readonly records: number | null;
-    } & OfEntity)
-  /** The service says how many records a listing has; so many of them are still to be read. For people. */
+  /** The service says how many records a root listing has; so many of them are still to be read. For people. */
   | ({ readonly kind: 'listing-counted'; readonly records: number } & OfListing)
   | ({
       readonly kind: 'page-committed';

@@ -311,7 +311,6 @@ function checkParent(
   checkRequired(check, index);
   checkInject(check, parent, index);
   parent.when.forEach(({ field }, position) => parentField(field, ['when', position, 'field']));
-  parent.childCount.forEach((path, position) => parentField(path, ['childCount', position], ['integer']));
   // A marker is compared as a text and parsed as a time.
   if (parent.marker !== null) parentField(parent.marker.field, ['marker', 'field'], ['string']);
 }

@@ -336,9 +336,6 @@ function parent() {
     // Field of the parent record that changes with anything below it: children with an unchanged value are not read.
     // `settlesMs`: the resolution of its clock. Null: children are always read.
     marker: strictObject({ field: z.string(), settlesMs: durationMs() }).nullable().default(null),
-    // Numbers in the parent record whose sum is roughly the number of records below it: shown to people while a run is
-    // in progress, and used for nothing else.
-    childCount: names().default([]),
     // False: the parent is read only if the settings choose it.
     byDefault: z.boolean().default(true),
   });

@@ -197,14 +197,12 @@ export function contentHashOf(file: DefinitionFile): string {
 /**
  * Leaves out parts whose change must not cause a new full read. Names, descriptions, columns of views, searchable
  * fields and credentials do not affect stored data; a copy of another field or a moved address does not change a
- * record; totals and documented page sizes only save calls; the number of children that a parent states is only shown;
- * `direct` does not affect records; `whole` only says which records are not stored. In `upstream` only the requests of
- * the entities count.
+ * record; totals and documented page sizes only save calls; `direct` does not affect records; `whole` only says which
+ * records are not stored. In `upstream` only the requests of the entities count.
  */
 function whatReadingDependsOn({ entities, upstream, ...file }: DefinitionFile): object {
   const read = mapOf(entities, ({ actions, pagination, ...entity }) => ({
     ...without(entity, ['searchable', 'filledFrom', 'moved', 'addedLater', 'whole', 'totals', ...forPeople]),
-    parents: entity.parents.map((parent) => without(parent, ['childCount'])),
     actions: actions.get === undefined ? actions : { ...actions, get: without(actions.get, ['direct']) },
     pagination: without(pagination, ['totalKeys', 'totalCountsListing', 'honoursSize', 'gaps']),
   }));

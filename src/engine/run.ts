@@ -1,8 +1,8 @@
 import { type Clock, instant, type Instant } from '../core/clock.ts';
-import type { OnRunEvent, ReadEarlier } from '../core/events.ts';
+import type { OnRunEvent } from '../core/events.ts';
 import type { Definition } from '../definitions/definition.ts';
 import type { ConnectorIdentity, Lease } from '../sinks/lease.ts';
-import type { StartedRun, RunPlan } from '../sinks/sink.ts';
+import type { RunPlan } from '../sinks/sink.ts';
 import type { Sink } from '../sinks/sink-access.ts';
 import type { Source } from '../source/source.ts';
 import type { ChosenEntities } from './chosen-entities.ts';
@@ -67,7 +67,8 @@ export async function openRun(options: SyncOptions, lease: Lease, beganMs: numbe
   const startedMs = clock.now();
   const started = await sink.startRun(lease, plan);
   const { run: id, continues, due, earlier, wrote, rawKey } = started;
-  const resumed = continues === null ? {} : { earlier: readEarlier(started) };
+  const records = earlier.map(({ entity, fetched, duplicate }) => ({ entity, records: fetched - duplicate }));
+  const resumed = continues === null ? {} : { earlier: records };
   onEvent({ kind: 'run-started', connector, run: id, continues, due, ...resumed });
   const { serverTime } = source.stats();
   const ending = runEnding(options.signal, clock);
@@ -102,23 +103,6 @@ export async function openRun(options: SyncOptions, lease: Lease, beganMs: numbe
     /** The signal of `ending`: aborted when the run must stop at once. */
     signal: ending.signal,
   };
-}
-
-function readEarlier({ earlier, found }: Pick<StartedRun, 'earlier' | 'found'>): readonly ReadEarlier[] {
-  const names = new Set([...earlier, ...found].map(({ entity }) => entity));
-  return [...names].map((entity) => {
-    const counts = earlier.find((one) => one.entity === entity);
-    const partitions = found.find((one) => one.entity === entity);
-    return {
-      entity,
-      records: counts === undefined ? 0 : counts.fetched - counts.duplicate,
-      listings:
-        partitions === undefined || partitions.isTree
-          ? null
-          : { read: partitions.sealed, due: partitions.ready },
-      parent: partitions?.parent ?? null,
-    };
-  });
 }
 
 /**

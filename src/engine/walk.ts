@@ -267,7 +267,9 @@ async function walkPages(walk: Walk, ahead: Ahead): Promise<WalkEnd> {
   let point: WalkPoint =
     position === null ? beginning(walk) : { position, state: readState(position), restarts: 0, halvings: 0 };
 
-  let isCounted = isIncremental && walk.entity.incremental?.kind === 'newestFirst';
+  // An entity has many listings below records, whose totals would say little of all of them.
+  const isRoot = walk.entity.parents.length === 0 && partition.tree === null;
+  let isCounted = !isRoot || (isIncremental && walk.entity.incremental?.kind === 'newestFirst');
   for (;;) {
     const { next, page } = await takePage(walk, point, takeFetching(ahead) ?? fetchPage(walk, point));
     if (page !== null) {
@@ -455,25 +457,6 @@ async function storePage(walk: Walk, page: ReadyPage): Promise<void> {
     const { params } = partition;
     onEvent({ kind: 'page-committed', entity, params, counts, newlyDue, bytes: isOwn ? page.bytes : 0 });
   }
-  for (const found of foundListings(page.prepared, committed.newlyDue)) {
-    onEvent({ kind: 'listings-found', parent: partition.entity, ...found });
-  }
-}
-
-/** Found listings by entity, for people. Where only some of the listings became due, which ones is not known. */
-function foundListings({ stored: { children } }: PreparedPage, newlyDue: number) {
-  if (newlyDue === 0) return [];
-  const isAll = newlyDue >= children.length;
-  const entities = new Set(children.map(({ entity }) => entity));
-  return [...entities].map((entity) => {
-    const records = children.filter((one) => one.entity === entity).map((one) => one.records);
-    const isStated = isAll && !records.includes(null);
-    return {
-      entity,
-      listings: isAll ? records.length : null,
-      records: isStated ? records.reduce<number>((sum, one) => sum + (one ?? 0), 0) : null,
-    };
-  });
 }
 
 /** Beginnings of one walk in one run, after the first. */

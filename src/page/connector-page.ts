@@ -17,7 +17,7 @@ import { damageAdvice, damageText } from '../sinks/closed-files.ts';
 import type { DriftRow } from '../sinks/drift.ts';
 import type { EntityStatus, RunSummary } from '../sinks/ledger-reader.ts';
 import { expectedText, pacedText } from '../telemetry/progress.ts';
-import { count, counted, duration, printable, roughly } from '../telemetry/format.ts';
+import { count, counted, duration, printable } from '../telemetry/format.ts';
 import { actionDetail, keylessText, signInText } from '../wording/connector-text.ts';
 import {
   completenessTexts,
@@ -377,9 +377,7 @@ export function progressSection(
 
 function paceText(progress: Running['progress']): string {
   if (progress === null) return '';
-  const { recordsPerSecond, left } = progress;
-  const rate = `, ${count(Math.round(recordsPerSecond))} records a second`;
-  return left === null ? rate : `${rate}, ${left.isAtLeast ? 'at least' : 'about'} ${roughly(left.ms)} left`;
+  return `, ${count(Math.round(progress.recordsPerSecond))} records a second`;
 }
 
 interface Entry {

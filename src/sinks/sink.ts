@@ -91,8 +91,6 @@ export interface StartedRun {
   readonly earlier: readonly EarlierCounts[];
   /** Earlier runs that have stored or changed records, oldest first. */
   readonly wrote: readonly RunId[];
-  /** Partitions that the earlier runs have found; empty for a fresh start. */
-  readonly found: readonly ChainPartitions[];
   /**
    * Secret of this connector in this sink, for the hashes of `PreparedRecord.raw`. The hashes also cover everything
    * else that decides how a record is stored, so that the same bytes stored in another way have another hash.
@@ -104,17 +102,6 @@ export interface EarlierCounts extends Pick<PageCounts, 'fetched' | 'quarantined
   readonly entity: EntityName;
   /** 0 for runs that were killed: only a report says it. */
   readonly depthLimited: number;
-}
-
-/** Partitions of an entity that a chain has found. */
-export interface ChainPartitions {
-  readonly entity: EntityName;
-  /** Entity of a record that led to one of them. */
-  readonly parent: EntityName | null;
-  /** Some are listings inside trees, which are removed when their tree is sealed. */
-  readonly isTree: boolean;
-  readonly sealed: number;
-  readonly ready: number;
 }
 
 export interface PageCommit {

@@ -2,21 +2,7 @@ import { type Clock, slept } from '../core/clock.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import { handledBy, type OnRunEvent, type RunEvent } from '../core/events.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
-import { count, counted, duration, printable, printableWithin, roughly } from './format.ts';
-
-/** Approximate size of an entity's read. Null where it is not known. */
-export interface Expected {
-  /** Rows that the sink held before the run. */
-  readonly rows: number | null;
-  readonly pages: number | null;
-}
-
-/** Number of records of an entity that a run will have read at its end. */
-interface ExpectedRecords {
-  readonly records: number;
-  /** False: the service has counted all of them. */
-  readonly isEstimate: boolean;
-}
+import { count, counted, duration, printable, printableWithin } from './format.ts';
 
 /** A failed attempt that another one follows. */
 type Retry = Pick<
@@ -28,7 +14,7 @@ type Retry = Pick<
 interface Listing {
   readonly entity: EntityName;
   rows: number;
-  /** Records that this run reads, as the service says; null: it does not. */
+  /** Records that this run reads of it, as the service says; null: it does not. */
   total: number | null;
 }
 
@@ -49,7 +35,7 @@ export function openProgress(connector: ConnectorName, clock: Clock) {
     /** Null until the API has been reached and the run has begun. */
     id: null as RunId | null,
     continues: null as RunId | null,
-    /** Walks known so far: due at the start and found on the way. Grows while parents are read. */
+    /** Walks of this run: due at the start and found on the way. Grows while parents are read. */
     walksKnown: 0,
     walksEnded: 0,
     retries: 0,
@@ -77,30 +63,18 @@ export function openProgress(connector: ConnectorName, clock: Clock) {
   const onEvent = handledBy({
     'run-started': ({ run: id, continues, due, earlier = [] }) => {
       run = { ...run, id, continues, retry: null, walksKnown: due };
-      for (const { entity, records, listings: known, parent } of earlier) {
-        const read = known?.read ?? 0;
-        run.walksKnown += read;
-        run.walksEnded += read;
-        const before = entityOf(entity);
+      for (const { entity, records } of earlier) {
         entities.set(entity, {
-          ...before,
+          ...entityOf(entity),
           rows: records,
           earlierRows: records,
           endedRows: records,
-          begun: read,
-          parent,
-          found: known && read + known.due,
-          stated: null,
-          // How many pages those runs took is not known.
-          expected: { ...before.expected, pages: null },
         });
       }
     },
     'walk-started': (event) => {
       listings.set(nameOf(event), { entity: event.entity, rows: 0, total: null });
-      const entity = entityOf(event.entity);
-      entity.begun += 1;
-      entity.isIncremental ||= event.isIncremental;
+      entityOf(event.entity).isIncremental ||= event.isIncremental;
     },
     'call-ended': ({ answer, entity: name, ms, pacedMs }) => {
       if (answer !== 'ok') return;
@@ -113,12 +87,6 @@ export function openProgress(connector: ConnectorName, clock: Clock) {
     'page-fetched': ({ entity, records }) => {
       rate.add(records, clock.now());
       entityOf(entity).rate.add(records, clock.now());
-    },
-    'listings-found': (event) => {
-      const entity = entityOf(event.entity);
-      entity.found = sumOf(entity.found, event.listings);
-      entity.stated = sumOf(entity.stated, event.records);
-      entity.parent = event.parent;
     },
     'listing-counted': (event) => {
       const listing = listings.get(nameOf(event));
@@ -173,18 +141,6 @@ export function openProgress(connector: ConnectorName, clock: Clock) {
   const openOf = (name: EntityName): readonly Listing[] =>
     [...listings.values()].filter(({ entity }) => entity === name);
 
-  /** Whether more listings of it may be found, or wait that an earlier run has found. */
-  const mayGrow = ({ parent, begun, found }: EntityState): boolean => {
-    const above = parent === null ? undefined : entities.get(parent);
-    if (above !== undefined && waitingOf(above) > 0) return true;
-    if (parent !== null && openOf(parent).length > 0) return true;
-    const known = [...entities.values()].reduce(
-      (sum, one) => sum + waitingOf(one),
-      run.walksEnded + listings.size,
-    );
-    return begun > (found ?? 0) && run.walksKnown > known;
-  };
-
   const runWait = (nowMs: number): string | null => {
     const { id, sinkAway, retry, throttledUntilMs } = run;
     if (sinkAway !== null) return sinkAwayText(sinkAway.message, sinkAway.untilMs - nowMs);
@@ -197,8 +153,7 @@ export function openProgress(connector: ConnectorName, clock: Clock) {
 
   const entitySnapshot = (name: EntityName, entity: EntityState, nowMs: number) => {
     const open = openOf(name);
-    const { rows, earlierRows, pages, setAside, isIncremental, begun, pacedMs } = entity;
-    const expected = expectedOf(entity, open, mayGrow(entity));
+    const { rows, earlierRows, pages, setAside, isIncremental, pacedMs } = entity;
     return {
       entity: name,
       /** Records that were read, by the runs that this one resumes too; one that came twice counts once. */
@@ -209,46 +164,30 @@ export function openProgress(connector: ConnectorName, clock: Clock) {
       setAside,
       /** At least one of its listings is read only for changes. */
       isIncremental,
-      hasBegun: begun + pages + earlierRows > 0,
       open: open.length,
-      waiting: waitingOf(entity),
-      expected,
+      /** Records that it will have read when its open listings end, as the service counts them; null: it does not. */
+      expected: open.reduce<number | null>(
+        (sum, { rows: read, total }) => (sum === null || total === null ? null : sum + Math.max(read, total)),
+        open.length === 0 ? null : entity.endedRows,
+      ),
       recordsPerSecond: entity.rate.perSecond(nowMs).records,
       /** Wait of its newest call under the configured rate; 0: too short to show. */
       pacedMs: open.length === 0 ? 0 : pacedMs,
-      pagesLeft: pagesLeft(entity, expected, open.length),
     };
   };
 
   return {
     onEvent,
-    /** Sets the expected sizes. Called before the run begins. */
-    expect: (expected: ReadonlyMap<EntityName, Expected>): void => {
-      for (const [name, one] of expected) entityOf(name).expected = one;
-    },
     snapshot: () => {
       const nowMs = clock.now();
-      const ofEntities = Array.from(entities, ([name, entity]) => entitySnapshot(name, entity, nowMs));
       const { pages: pagesPerSecond, records: recordsPerSecond } = rate.perSecond(nowMs);
-      const left = ofEntities.map((one) => one.pagesLeft);
-      const pages = left.reduce<number>((sum, one) => sum + (one ?? 0), 0);
-      const isTooEarly = run.id === null || nowMs - startedAtMs < rateWindowMs;
-      const isUnknown = isTooEarly || run.isSweeping || run.throttledUntilMs > nowMs;
       return {
         ...run,
         connector,
         elapsedMs: nowMs - startedAtMs,
-        entities: ofEntities,
+        entities: Array.from(entities, ([name, entity]) => entitySnapshot(name, entity, nowMs)),
         pagesPerSecond,
         recordsPerSecond,
-        /**
-         * Time that the listings still take at the present rate; `isAtLeast`: an entity has begun that has no estimate.
-         * Null where it is not known: at the start, and while no pages come.
-         */
-        left:
-          isUnknown || pages === 0 || pagesPerSecond === 0
-            ? null
-            : { ms: (pages / pagesPerSecond) * 1000, isAtLeast: left.includes(null) },
         /** The wait that holds up the whole run; null while calls go through. */
         wait: runWait(nowMs),
       };
@@ -263,15 +202,8 @@ function newEntity(startedAtMs: number) {
     pages: 0,
     setAside: 0,
     isIncremental: false,
-    expected: { rows: null, pages: null } as Expected,
-    /** Listings that were started, and records of those that have ended or were read by earlier runs. */
-    begun: 0,
+    /** Records of listings that have ended, or were read by earlier runs. */
     endedRows: 0,
-    /** Listings found, by resumed runs too, and about how many records parents state. Null: unknown. */
-    found: 0 as number | null,
-    stated: 0 as number | null,
-    /** The entity whose records lead to these listings: more may come while it is read. */
-    parent: null as EntityName | null,
     pacedMs: 0,
     rate: openRate(startedAtMs),
   };
@@ -301,65 +233,18 @@ function openRate(startedAtMs: number) {
   };
 }
 
-/**
- * Estimates records: for listings being read from the service's totals; for others from their parents' statements, or
- * else from the average of those read so far; from the sink where everything is read again. Null where none of these is
- * known. It is shown to people, and nothing else depends on it.
- */
-function expectedOf(entity: EntityState, open: readonly Listing[], mayGrow: boolean): ExpectedRecords | null {
-  const { found, begun, endedRows, rows, earlierRows, stated, isIncremental, expected } = entity;
-  if (found !== null && found + begun > 0) {
-    const ended = begun - open.length;
-    const meanOfEnded = ended > 0 ? endedRows / ended : null;
-    const mean = stated !== null && found > 0 ? stated / found : meanOfEnded;
-    const waiting = waitingOf(entity);
-    const isCounted = open.every(({ total }) => total !== null);
-    if (mean !== null || (isCounted && waiting === 0)) {
-      const ofOpen = open.map(({ total, rows: read }) => Math.max(read, total ?? mean ?? 0));
-      const records = ofOpen.reduce((sum, one) => sum + one, endedRows + waiting * (mean ?? 0));
-      return { records: Math.round(records), isEstimate: waiting > 0 || !isCounted || mayGrow };
-    }
-  }
-  const all = isIncremental ? null : expected.rows;
-  // After a resume the sink may hold no more than the runs before have read.
-  return all === null || all < rows || all <= earlierRows ? null : { records: all, isEstimate: true };
-}
-
-function pagesLeft(entity: EntityState, total: ExpectedRecords | null, open: number): number | null {
-  const { expected, rows, earlierRows, pages } = entity;
-  const waiting = waitingOf(entity);
-  if (total !== null && pages > 0) {
-    const perPage = (rows - earlierRows) / pages;
-    return Math.max(waiting, perPage === 0 ? 0 : Math.max(0, total.records - rows) / perPage);
-  }
-  if (expected.pages !== null) return Math.max(0, expected.pages - pages);
-  // One that has not begun may stay so: nothing may lead to it.
-  return pages === 0 && open === 0 && waiting === 0 ? 0 : null;
-}
-
-/** Listings that were found and not begun. */
-function waitingOf({ found, begun }: EntityState): number {
-  return Math.max(0, (found ?? 0) - begun);
-}
-
 type ListingOf = Pick<Extract<RunEvent, { readonly kind: 'walk-started' }>, 'entity' | 'params'>;
 
 function nameOf({ entity, params }: ListingOf): string {
   return `${entity} ${JSON.stringify(params)}`;
 }
 
-/** Null as soon as one of the parts is not known. */
-function sumOf(left: number | null, right: number | null): number | null {
-  return left === null || right === null ? null : left + right;
-}
-
-/** Fewer are read too quickly for an estimate to matter. */
+/** Fewer are read too quickly for a total to matter. */
 const leastExpected = 100;
 
-/** `12,000`, or `~12,000` for an estimate; null where it says no more than the number that was read. */
-export function expectedText(all: ExpectedRecords | null, read: number): string | null {
-  if (all === null || all.records <= read || all.records < leastExpected) return null;
-  return `${all.isEstimate ? '~' : ''}${count(all.records)}`;
+/** `12,000`; null where it says no more than the number that was read. */
+export function expectedText(expected: number | null, read: number): string | null {
+  return expected === null || expected <= read || expected < leastExpected ? null : count(expected);
 }
 
 /** Nothing where calls need not wait: `rateLimit` is what a person may change. */
@@ -422,7 +307,6 @@ export function showProgress(connector: ConnectorName, screen: ProgressScreen, c
       progress.onEvent(event);
       tell?.(event);
     },
-    expect: progress.expect,
     [Symbol.asyncDispose]: () => live[Symbol.asyncDispose](),
   };
 }
@@ -467,11 +351,10 @@ export function progressLines(progress: ProgressSnapshot, style: ProgressStyle |
   const sums = progress.id === null ? [] : totals(progress);
   const waits = wait === null ? [] : [wait];
   if (style !== null) {
-    const begun = progress.entities.filter(({ hasBegun }) => hasBegun);
-    const nameWidth = Math.max(8, ...begun.map(({ entity }) => entity.length));
+    const nameWidth = Math.max(8, ...progress.entities.map(({ entity }) => entity.length));
     return [
       colored('bold', heading, style),
-      ...begun.map((entity) => entityLine(entity, nameWidth, style)),
+      ...progress.entities.map((entity) => entityLine(entity, nameWidth, style)),
       ...(sums.length === 0 ? [] : [colored('dim', fitting(sums, ', ', style), style)]),
       ...waits.map((text) => colored('yellow', text, style)),
     ];
@@ -490,21 +373,20 @@ export function progressLines(progress: ProgressSnapshot, style: ProgressStyle |
 }
 
 function entityLine(entity: EntitySnapshot, nameWidth: number, style: ProgressStyle): string {
-  const { open, setAside, waiting, pages, earlierRows, recordsPerSecond } = entity;
+  const { open, setAside, pages, earlierRows, recordsPerSecond } = entity;
   const mark = open > 0 ? '>' : setAside > 0 ? '!' : '·';
   const parts = [
     `${mark} ${printable(entity.entity).padEnd(nameWidth)}`,
     recordsText(entity),
     ...(setAside > 0 ? [`${count(setAside)} failed`] : []),
     ...(open > 0 ? [`${count(Math.round(recordsPerSecond))}/s`, ...pacedText(entity)] : []),
-    ...(open === 0 && waiting > 0 ? [`${counted(waiting, 'listing')} wait for others`] : []),
     pages === 0 && earlierRows > 0 ? 'read before the resume' : counted(pages, 'page'),
   ];
   const line = fitting(parts, '  ', style);
   return setAside > 0 ? colored('yellow', line, style) : line;
 }
 
-/** `3,200 of ~12,000 records`: estimates have a tilde, counts of the service have none. */
+/** `3,200 of 12,000 records`, as the service counts them. */
 function recordsText({ rows, expected, isIncremental }: EntitySnapshot): string {
   const all = expectedText(expected, rows);
   const text = all === null ? counted(rows, 'record') : `${count(rows)} of ${all} records`;
@@ -513,7 +395,7 @@ function recordsText({ rows, expected, isIncremental }: EntitySnapshot): string 
 
 /** The most important first: a narrow screen drops the last ones. */
 function totals(progress: ProgressSnapshot): readonly string[] {
-  const { walksEnded, walksKnown, retries, files, left } = progress;
+  const { walksEnded, walksKnown, retries, files } = progress;
   if (files.wanted !== null) {
     const failures = files.failed > 0 ? `, ${count(files.failed)} failed` : '';
     const kibibytes = count(Math.round(files.bytes / 1024));
@@ -528,7 +410,6 @@ function totals(progress: ProgressSnapshot): readonly string[] {
   return [
     `${count(walksEnded)} of ${count(Math.max(walksKnown, walksEnded))} known listings read`,
     `${count(Math.round(progress.recordsPerSecond))} records/s`,
-    ...(left === null ? [] : [`${left.isAtLeast ? 'at least' : 'about'} ${roughly(left.ms)} left`]),
     `${progress.pagesPerSecond.toFixed(1)} requests/s`,
     ...(retries > 0 ? [counted(retries, 'retry', 'retries')] : []),
   ];

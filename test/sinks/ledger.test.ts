@@ -199,7 +199,6 @@ describe('statements of partitions and deletes', () => {
       partitions.partitionsBelow(tx, connector, [{ entity: of.entity, keyText: '[1]' }]),
       partitions.isLeft(tx, { connector, window: '', entities: [], origin: 1 }),
       partitions.countReady(tx, { connector, window: '' }),
-      partitions.partitionsOfChain(tx, { connector, window: '', entities: [], origin: 1 }),
       partitions.leftWork(tx, { connector, window: '', entities: [] }),
       partitions.readLeftovers(tx, { ...of, window: '', origin: 1, after: 0 }),
       partitions.fullOrigins(tx, [1]),

@@ -283,7 +283,7 @@ async function syncOne({ app, asked, shared, context }: SyncAllOptions, one: Cho
     return exitCodes.ok;
   }
   try {
-    const report = await showRun(context, connector.name, {}, ({ onEvent, onExpected }) => {
+    const report = await showRun(context, connector.name, {}, ({ onEvent }) => {
       const onAny: OnRunEvent = (event) => {
         asked.onEvent(event);
         onEvent(event);
@@ -293,7 +293,7 @@ async function syncOne({ app, asked, shared, context }: SyncAllOptions, one: Cho
           `  ${allowByAgeText(connector.name, context.program)}`,
         );
       };
-      return app.sync(connector, { globs, run, onEvent: onAny, onExpected, signal });
+      return app.sync(connector, { globs, run, onEvent: onAny, signal });
     });
     asked.ended(report);
     if (report.outcome === 'interrupted' && !signal.aborted) {

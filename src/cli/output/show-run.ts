@@ -15,9 +15,6 @@ import { stderrLog } from '../environment.ts';
 import type { Terminal } from './terminal.ts';
 import { indentedTable, wrapped } from './text-table.ts';
 
-/** Callbacks that a run reports to while it is in progress. */
-export type Shown = Required<Pick<SyncRequest, 'onEvent' | 'onExpected'>>;
-
 /**
  * Shows a run in progress: progress for a person, an event per line for a program (with `marks` in each; null:
  * none), log lines where $LOG_LEVEL asks for them.
@@ -26,7 +23,7 @@ export async function showRun<T>(
   context: CommandContext,
   connector: ConnectorName,
   marks: { readonly window?: string } | null,
-  run: (shown: Shown) => Promise<T>,
+  run: (shown: Pick<SyncRequest, 'onEvent'>) => Promise<T>,
 ): Promise<T> {
   const { terminal, clock } = context;
   const log = await stderrLog(context);
@@ -38,7 +35,7 @@ export async function showRun<T>(
       terminal.printJson({ ...event, time: instant(clock.now()), connector, ...marks });
     }
   };
-  return await run({ onEvent, onExpected: progress.expect });
+  return await run({ onEvent });
 }
 
 /** Prints how a run ended; if none began, the command explains it. */

@@ -15,11 +15,6 @@ export interface FindingRun {
   readonly isBackfill: boolean;
 }
 
-/** Listing with the approximate number of records that its parent states; null: none stated. */
-export interface FoundListing extends FoundPartition {
-  readonly records: number | null;
-}
-
 interface FoundRecord {
   readonly inject: Readonly<Record<string, JsonValue>>;
   readonly keyText: string;
@@ -44,7 +39,7 @@ export function compileFindChildren(run: FindingRun, parentEntity: Entity) {
       .map((parent) => ({ child, parent, variants, bounds, rank: rankOf(definition, name) }));
   });
 
-  return (raw: JsonObject, { inject, keyText, settledMs }: FoundRecord): readonly FoundListing[] => {
+  return (raw: JsonObject, { inject, keyText, settledMs }: FoundRecord): readonly FoundPartition[] => {
     if (descents.length === 0 || isUnlisted(parentEntity, raw)) return [];
     return descents.flatMap(({ child, parent, variants, bounds, rank }) => {
       if (parent.when.length > 0 && !parent.when.some((condition) => meets(condition, raw))) return [];
@@ -52,7 +47,6 @@ export function compileFindChildren(run: FindingRun, parentEntity: Entity) {
       if (params === null) return [];
       const injected = injectedFrom(child, parent, params);
       const marker = markerOf(parent, raw, settledMs);
-      const records = statedRecords(parent, raw);
       return variants.map((variant) => ({
         entity: child.name,
         params: { ...variant, ...bounds, ...params },
@@ -63,7 +57,6 @@ export function compileFindChildren(run: FindingRun, parentEntity: Entity) {
         parent: { entity: parentEntity.name, keyText },
         marker,
         base: run.isBackfill ? { ...variant, ...params } : null,
-        records,
       }));
     });
   };
@@ -73,8 +66,7 @@ export function compileFindChildren(run: FindingRun, parentEntity: Entity) {
 export function fieldsOfDescents(run: FindingRun, parentEntity: Entity): readonly string[] {
   return [
     ...parentEntity.unlisted.map(({ field }) => field),
-    ...waysFrom(run, parentEntity.name).flatMap(({ when, params, marker, childCount }) => [
-      ...childCount,
+    ...waysFrom(run, parentEntity.name).flatMap(({ when, params, marker }) => [
       ...when.map(({ field }) => field),
       ...params.values(),
       ...(marker === null ? [] : [marker.field]),
@@ -110,14 +102,6 @@ function markerOf(parent: Parent, raw: JsonObject, atMs: number): Marker | null 
   const changedMs = timeMs(value ?? null);
   if (typeof value !== 'string' || changedMs === null) return null;
   return { value, isSettled: changedMs + settlesMs <= atMs };
-}
-
-/** A sum of whole numbers that a record can hold; null where one of them is missing, or none is declared. */
-function statedRecords({ childCount }: Parent, raw: JsonObject): number | null {
-  if (childCount.length === 0) return null;
-  const numbers = childCount.map((path) => valueAtKey(raw, path));
-  const isStated = numbers.every((one) => typeof one === 'number' && Number.isSafeInteger(one) && one >= 0);
-  return isStated ? numbers.reduce<number>((sum, one) => sum + Number(one), 0) : null;
 }
 
 function meets(condition: ParentCondition, raw: JsonObject): boolean {

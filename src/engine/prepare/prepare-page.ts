@@ -3,7 +3,7 @@ import { isJsonObject, type JsonObject, type JsonValue, isJsonArray } from '../.
 import type { EntityName } from '../../core/names.ts';
 import type { FieldDrift, PreparedRecord, Quarantined } from '../../core/records.ts';
 import type { Entity } from '../../definitions/definition.ts';
-import type { Partition } from '../../sinks/partition.ts';
+import type { FoundPartition, Partition } from '../../sinks/partition.ts';
 import type { PageRecords } from '../../source/source.ts';
 import { anyJsonWithout, wholeJson } from '../../core/canonical-json.ts';
 import { styleOf } from '../../pagination/pagination-of.ts';
@@ -13,7 +13,6 @@ import {
   compileFindChildren,
   markerField,
   type FindingRun,
-  type FoundListing,
   fieldsOfDescents,
   placeInTree,
 } from './find-children.ts';
@@ -125,7 +124,7 @@ function emptyPage(partition: Partition, alreadyRead: number, settledMs: number)
     position: alreadyRead,
     rows: [] as PreparedRecord[],
     exploded: [] as PreparedRecord[],
-    stored: { filtered: 0, foreign: 0, refused: [] as Quarantined[], children: [] as FoundListing[] },
+    stored: { filtered: 0, foreign: 0, refused: [] as Quarantined[], children: [] as FoundPartition[] },
     drift: new Set<FieldDrift>(),
     extraFields: 0,
     explodedExtra: 0,
@@ -207,7 +206,7 @@ function compileAddRecord(run: PreparingRun, entity: Entity): (page: Page, shown
     page.extraFields += prepared.extraFields;
     if (!isJsonObject(raw)) return;
     const listing = placed?.listing ?? null;
-    if (listing !== null) stored.children.push({ ...listing, records: null });
+    if (listing !== null) stored.children.push(listing);
     if (placed?.isBelowLimit === true) facts.depthLimited += 1;
     stored.children.push(...findChildren(raw, { inject, keyText: record.keyText, settledMs }));
     addElements(page, raw, inject);

@@ -19,7 +19,6 @@ import { parseParams, parsePosition, parseProof } from '../../stored-json.ts';
 import type { Commit, CurrentRun, HeldConnector } from '../ledger.ts';
 import { transitions, type FoundAgain, type Scope, inScope } from './transitions.ts';
 import { noPartitionError } from '../../acquire-errors.ts';
-import type { ChainPartitions } from '../../sink.ts';
 
 /**
  * Due partitions of the plan's entities that this run has not set aside: deepest first, in a budgeted run those read
@@ -542,15 +541,6 @@ export async function countReady(tx: Tx, of: Pick<Scope, 'connector' | 'window'>
   const sql = `SELECT count(*) FROM _sync_partitions WHERE connector = :connector AND backfill = :window AND ready = 1`;
   return (await cellOf<number>(tx, sql, of)) ?? 0;
 }
-
-/** Partitions that a chain has found, by entity. */
-export const partitionsOfChain = ask<
-  InChain,
-  ChainPartitions
->(`SELECT entity, max(parent_entity) AS parent, count(tree_depth) > 0 AS is_tree, count(nullif(ready, 0)) AS ready,
-       count(CASE WHEN due_since IS NULL AND sealed_run IN
-         (SELECT run FROM _sync_runs WHERE connector = :connector AND number >= :origin AND origin = :origin) THEN 1 END) AS sealed
-     FROM _sync_partitions WHERE ${inScope} AND origin = :origin GROUP BY entity ORDER BY entity`);
 
 /** Due partitions, by entity; a listing inside a tree counts as part of its tree. */
 export const leftWork = ask<Scope, LeftWork>(`SELECT entity, count(*) AS partitions FROM _sync_partitions

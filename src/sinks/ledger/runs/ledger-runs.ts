@@ -35,13 +35,7 @@ import { storedRawKey } from '../connectors.ts';
 import { dropShared } from '../deletes/noted-rows.ts';
 import type { Commit, CurrentRun, HeldConnector, Ledger } from '../ledger.ts';
 import { checkKeys, noteKeys, noteMasks } from '../masking.ts';
-import {
-  findPartitions,
-  meetFound,
-  countReady,
-  isLeft,
-  partitionsOfChain,
-} from '../partitions/due-partitions.ts';
+import { findPartitions, meetFound, countReady, isLeft } from '../partitions/due-partitions.ts';
 import { type Scope, transitions } from '../partitions/transitions.ts';
 import { plannedTable, type PlannedTable } from '../driver.ts';
 import { readWithholding } from '../purges/purge-notes.ts';
@@ -102,7 +96,6 @@ async function begin(starting: Starting): Promise<{ current: CurrentRun; started
       isFull,
       earlier: earlier === null ? [] : await countsOfChain(tx, connector, origin),
       wrote: (await runsThatWrote(tx, { connector, origin })).map(({ run }) => run),
-      found: earlier === null ? [] : await partitionsOfChain(tx, { ...scope, origin }),
       rawKey: await storedRawKey(tx, connector),
     },
   };
