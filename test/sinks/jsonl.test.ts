@@ -12,10 +12,13 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { instant } from '../../src/core/clock.ts';
+import { instant, type Instant } from '../../src/core/clock.ts';
 import { readJson } from '../../src/core/json-text.ts';
 import { isJsonObject, type JsonObject } from '../../src/core/json.ts';
 import { keyTextOf, type EntityTable, type PreparedRecord } from '../../src/core/records.ts';
+import type { RunId } from '../../src/core/names.ts';
+import { lineSql, lineWriters } from '../../src/sinks/jsonl/line.ts';
+import { openSqlite } from '../../src/sql/sqlite/open-sqlite.ts';
 import type { EntityMasking } from '../../src/sinks/masks.ts';
 import { accessSink } from '../../src/sinks/registry.ts';
 import type { Sink } from '../../src/sinks/sink-access.ts';
@@ -31,6 +34,7 @@ import {
   start,
   counts,
   opens,
+  membersTable,
   opensTable,
   purgeRequest,
   record,
@@ -48,7 +52,7 @@ describe('JSONL sink', () => {
 });
 
 const bench = useBench(kind);
-const [firstFile, ninthFile] = ['000000000001.jsonl', '000000000009.jsonl'];
+const [firstFile, secondFile, ninthFile] = ['000000000001.jsonl', '000000000002.jsonl', '000000000009.jsonl'];
 const fileOf = (name = firstFile, entity = members): string => join(bench().folder, news, entity, name);
 const names = (entity = members): readonly string[] =>
   existsSync(fileOf('', entity)) ? readdirSync(fileOf('', entity)).sort() : [];
@@ -138,14 +142,76 @@ describe('JSONL files', () => {
     expect(lines()).toHaveLength(4);
   });
 
+  it('hold every value as an export writes it, on one line', async () => {
+    const texts = [
+      '',
+      '"\\\'',
+      '\0\u0001\b\t\n\f\r\u001f\u007f',
+      '\u2028\u{1f600}\ufeffä',
+      ',"_op":"delete"',
+    ];
+    const integers = [0, -1, 9_007_199_254_740_993n, 2n ** 63n - 1n, -(2n ** 63n)];
+    const numbers = [0.1 + 0.2, 5e-324, 1.797_693_134_862_315_7e308, 1e21, 2 ** 60, 1.5];
+    const documents = [
+      '{\n  "a": [1,\r\n2]\n}',
+      '{"a":"\\n\\ud800"}',
+      '{"a":1e400,"b":12345678901234567890.50}',
+    ];
+    const records = [...texts, ...integers, ...numbers, ...documents, null].map((value, index) => {
+      const id = index % 2 === 0 ? String(index) : `"\\ü\n${index}`;
+      const of = (values: readonly unknown[]) => (values.includes(value) ? value : null);
+      const json = documents.find((one) => one === value) ?? null;
+      const values = { list_id: 'a', id, name: of(texts), visits: of(integers), score: of(numbers) };
+      const row = {
+        ...values,
+        vip: [null, 0, 1][index % 3] ?? null,
+        address: json,
+        tags: json,
+        anything: json,
+      };
+      return record(membersTable, row, { extra: json });
+    });
+    const { commit, finish, sink, lease, run } = await bench().walking();
+    await commit(records);
+    const gone = records[1]?.keyText ?? '';
+    await sink.repair.tombstoneRecord(lease, run, members, gone);
+    await finish();
+    const write = lineWriters(membersTable);
+    const stamp = { now: instant(start), run };
+    const upserts = records.map((one, index) => write.upsert(one, index + 1, stamp));
+    const expected = [...upserts.toSpliced(1, 1), write.deletion(gone, records.length + 1, stamp)];
+    const onOneLine = (text: string) => text.replaceAll(/ +(?=[[{"}\]\d])/g, ' ');
+    expect(onOneLine(readFileSync(fileOf(), 'utf8'))).toBe(onOneLine(expected.join('')));
+  });
+
+  it('hold rows with more columns than a function of SQLite takes values', () => {
+    const columns = Array.from({ length: 250 }, (_, n) => ({ name: `c'${n}`, type: 'string' as const }));
+    const db = openSqlite(':memory:');
+    const names = columns.map(({ name }) => `"${name}"`);
+    db.exec(
+      `CREATE TABLE t (${names.join(' TEXT, ')} TEXT, _extra, _seq, _changed_at, _run_id, _deleted_at)`,
+    );
+    db.exec(
+      `INSERT INTO t ("c'0", "c'249", _seq, _changed_at, _run_id) VALUES ('first', 'last', 1, 'now', 'r1')`,
+    );
+    const table = { entity: members, columns, key: ["c'0"] };
+    const line = db
+      .prepare<[], Buffer>(`SELECT ${lineSql(table)} FROM t`)
+      .pluck()
+      .get();
+    db.close();
+    const values = columns.map((_, n) => (n === 0 ? 'first' : n === 249 ? 'last' : null));
+    const stamp = { now: 'now' as Instant, run: 'r1' as RunId };
+    expect(line?.toString()).toBe(lineWriters(table).upsert({ values, extra: null }, 1, stamp));
+  });
+
   it('are closed when they have reached 64 MiB', async () => {
     const { commit, finish } = await bench().walking();
     await commit([member('1', 'n'.repeat(65 * 1024 * 1024))]);
-    // So many rows are read at once.
     await commit(Array.from({ length: 100 }, (_, index) => member(`then ${index}`)));
     await finish();
-    expect(names()).toEqual([firstFile, '000000000101.jsonl']);
-    expect(linesIn('000000000101.jsonl').map(({ id }) => id)).toEqual(['then 99']);
+    expect(names()).toEqual([firstFile, secondFile]);
+    expect(linesIn(secondFile)).toHaveLength(100);
   });
 
   // Proves promise 1

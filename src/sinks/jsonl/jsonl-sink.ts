@@ -17,8 +17,8 @@ import { ledgerSink } from '../ledger/ledger-sink.ts';
 import { openLedgerFile } from '../sqlite/open-ledger.ts';
 import { sqliteTables } from '../sqlite/records/record-tables.ts';
 import { SyncError } from '../../core/errors.ts';
-import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
-import { type EntityTable, keyTextOf, type ColumnValue } from '../../core/records.ts';
+import type { ConnectorName, EntityName } from '../../core/names.ts';
+import { type EntityTable, keyTextOf } from '../../core/records.ts';
 import { createPrivateDirectory, syncDirectory, syncFile, hasCode } from '../../files/private-file.ts';
 import { type Tx, quoted } from '../../sql/database.ts';
 import { explained } from '../../sql/explained.ts';
@@ -35,11 +35,9 @@ import { writeWholeFile } from '../files/write-whole-file.ts';
 import { outsideRun, type Ledger } from '../ledger/ledger.ts';
 import { wholeTables } from '../ledger/tables.ts';
 import { toSinkError, type LedgerFormat } from '../sqlite/open-database.ts';
-import type { Instant } from '../../core/clock.ts';
-import { firstRows, rowsOf } from '../../sql/batch-size.ts';
 import { sqliteTx } from '../../sql/sqlite/sqlite-tx.ts';
 import { tableName } from '../decisions/stored-table.ts';
-import { lineWriters } from './line.ts';
+import { lineSql } from './line.ts';
 import { toColumnValue } from '../../core/canonical-json.ts';
 import { isJsonObject, memberOf, type JsonObject } from '../../core/json.ts';
 import { readFields, writeJson } from '../../core/json-text.ts';
@@ -172,7 +170,7 @@ function lineFiles(
   const writeNext = async (
     taken: Taken,
     table: EntityTable,
-    range: Omit<ChangeRange, 'limit'> & { readonly firstSeq?: number },
+    range: ChangeRange & { readonly firstSeq?: number },
   ): Promise<ListedFile | null> => {
     const { connector } = taken;
     const linesIn = async (next: ChangeRange) =>
@@ -188,7 +186,7 @@ function lineFiles(
         yield next.bytes;
         // A file that replaces another one has all of its range.
         const isWhole = length >= maxFileBytes && range.through === undefined;
-        next = isWhole ? null : await linesIn({ ...range, after: through, limit: next.nextLimit });
+        next = isWhole ? null : await linesIn({ ...range, after: through });
       }
     };
     const of = { entity: table.entity, firstSeq: range.firstSeq ?? first.firstSeq };
@@ -365,66 +363,57 @@ async function* yielded(chunks: readonly Uint8Array[]) {
   }
 }
 
-type StoredLines = NonNullable<Awaited<ReturnType<typeof storedLines>>>;
+interface StoredLines {
+  readonly bytes: Buffer;
+  readonly firstSeq: number;
+  readonly lastSeq: number;
+}
 
 interface ChangeRange {
   readonly after: number;
   readonly through?: number;
-  /** Rows, at most. */
-  readonly limit?: number;
 }
+
+/** Bytes after which a read of lines ends: rows may be large. */
+const bytesAtOnce = 1024 * 1024;
 
 /** The next lines of rows as they are stored, in the order of their newest changes; null where there are none. */
 async function storedLines(
   tx: Tx,
   connector: ConnectorName,
   table: EntityTable,
-  { after, through = Number.MAX_SAFE_INTEGER, limit = firstRows }: ChangeRange,
-) {
-  const { columns, key } = table;
-  const lines = lineWriters(table);
-  const keyIndexes = key.map((name) => columns.findIndex((column) => column.name === name));
-  const names = [
-    '_seq, _changed_at, _run_id, _deleted_at, _extra',
-    ...columns.map(({ name }) => quoted(name)),
-  ];
+  { after, through = Number.MAX_SAFE_INTEGER }: ChangeRange,
+): Promise<StoredLines | null> {
   const statement = await sqliteTx(tx).prepared(
-    `SELECT ${names.join(', ')} FROM ${quoted(tableName(connector, table.entity))}
-     WHERE _seq > ? AND _seq <= ? ORDER BY _seq LIMIT ?`,
-    { isRaw: true, isWide: true },
+    `SELECT _seq, ${lineSql(table)} FROM ${quoted(tableName(connector, table.entity))}
+     WHERE _seq > ? AND _seq <= ? ORDER BY _seq`,
+    { isRaw: true },
   );
-  const rows = statement.all(after, through, limit) as readonly StoredCells[];
-  const encoded = rows.map(([seq, now, run, deletedAt, extra, ...values]) => {
-    const by = { now, run };
-    const keyText = (): string => keyTextOf(keyIndexes.map((index) => values[index] ?? null));
-    return Buffer.from(
-      deletedAt === null
-        ? lines.upsert({ values, extra }, Number(seq), by)
-        : lines.deletion(keyText(), Number(seq), by),
-    );
-  });
-  const [first] = rows;
-  if (first === undefined) return null;
-  const bytes = Buffer.concat(encoded);
-  return {
-    bytes,
-    firstSeq: Number(first[0]),
-    lastSeq: Number(rows.at(-1)?.[0]),
-    /** Number of rows to read next: rows may be large. */
-    nextLimit: rowsOf(rows.length, bytes.length),
-  };
+  const lines: Buffer[] = [];
+  let [firstSeq, lastSeq, length] = [0, 0, 0];
+  for (const [seq, line] of statement.iterate(after, through) as Iterable<[number, Buffer]>) {
+    if (lines.length === 0) firstSeq = seq;
+    lastSeq = seq;
+    lines.push(onOneLine(line));
+    length += line.length;
+    if (length >= bytesAtOnce) break;
+  }
+  return lines.length === 0 ? null : { bytes: Buffer.concat(lines, length), firstSeq, lastSeq };
 }
 
-type StoredCells = [
-  seq: bigint,
-  changedAt: Instant,
-  run: RunId,
-  deletedAt: Instant | null,
-  extra: string | null,
-  ...values: ColumnValue[],
-];
+const [newline, carriageReturn, space] = [10, 13, 32];
 
-const newline = 10;
+/** In JSON text a raw line break can only be white space between tokens. Changes the line itself. */
+function onOneLine(line: Buffer): Buffer {
+  for (const lineBreak of [newline, carriageReturn]) {
+    for (let at = line.indexOf(lineBreak); at >= 0 && at < line.length - 1;) {
+      line[at] = space;
+      at = line.indexOf(lineBreak, at);
+    }
+  }
+  return line;
+}
+
 const linesAtOnce = 500;
 
 /**

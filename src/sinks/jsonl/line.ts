@@ -1,6 +1,7 @@
 import type { Column, ColumnValue, EntityTable, PreparedRecord } from '../../core/records.ts';
 import type { Stamp } from '../ledger/driver.ts';
 import { keyPartsOf, writeNumber } from '../../core/json-text.ts';
+import { quoted } from '../../sql/database.ts';
 import { isJsonColumn } from '../decisions/stored-table.ts';
 
 type LinedRecord = Pick<PreparedRecord, 'values' | 'extra'>;
@@ -61,4 +62,52 @@ function scalar(value: string | number | bigint): string {
 /** In JSON text a raw line break can only be white space between tokens. */
 export function onOneLine(json: string): string {
   return json.includes('\n') || json.includes('\r') ? json.replace(/[\n\r]+/g, ' ') : json;
+}
+
+/** Fewer than SQLite takes for a function. */
+const mostArguments = 100;
+
+/**
+ * The line of a row as a BLOB of SQLite: the same as of `lineWriters`, in less than half of the time, because no cell
+ * becomes a value of JavaScript. Line breaks between tokens stay in it. `json_number` is `writeNumber`.
+ */
+export function lineSql({ columns, key }: EntityTable): string {
+  const members = (of: readonly Column[]): readonly string[] =>
+    of.flatMap((column, index) => [
+      literal(`${index === 0 ? '{' : ','}${JSON.stringify(column.name)}:`),
+      valueSql(column),
+    ]);
+  const keyColumns = key.flatMap((name) => columns.filter((column) => column.name === name));
+  const upsert = [...members(columns), `',"_extra":' || _extra`, `',"_op":"upsert"'`];
+  const deletion = [...members(keyColumns), `',"_op":"delete"'`];
+  const ending = concat([
+    `',"_seq":'`,
+    '_seq',
+    `',"_changed_at":"'`,
+    '_changed_at',
+    `'","_run_id":'`,
+    'json_quote(_run_id)',
+    `'}' || char(10)`,
+  ]);
+  return `CAST(iif(_deleted_at IS NULL, ${concat([...upsert, ending])}, ${concat([...deletion, ending])}) AS BLOB)`;
+}
+
+function valueSql({ name, type }: Column): string {
+  const cell = quoted(name);
+  if (type === 'string') return `json_quote(${cell})`;
+  if (type === 'boolean') return `CASE WHEN ${cell} = 0 THEN 'false' ELSE iif(${cell}, 'true', 'null') END`;
+  return `coalesce(${type === 'number' ? `json_number(${cell})` : cell}, 'null')`;
+}
+
+/** A null is an empty text. */
+function concat(texts: readonly string[]): string {
+  if (texts.length <= mostArguments) return `concat(${texts.join(', ')})`;
+  const groups = Array.from({ length: Math.ceil(texts.length / mostArguments) }, (_, index) =>
+    concat(texts.slice(index * mostArguments, (index + 1) * mostArguments)),
+  );
+  return concat(groups);
+}
+
+function literal(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`;
 }

@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { SyncError } from '../../core/errors.ts';
 import { NoSinkYetError } from '../acquire-errors.ts';
 import type { Instant } from '../../core/clock.ts';
+import { writeNumber } from '../../core/json-text.ts';
 import {
   createPrivateFile,
   isPrivateFileThere,
@@ -119,6 +120,9 @@ function connect(
     }
     db = openSqlite(file, { ...access, timeout: busyMs, fileMustExist: true });
     checkSqliteVersion(db);
+    db.function('json_number', { deterministic: true }, (value) =>
+      value === null ? null : writeNumber(Number(value)),
+    );
     prepare(db);
     return db;
   } catch (error) {
