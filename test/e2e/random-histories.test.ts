@@ -1,5 +1,3 @@
-import { mkdirSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, expect } from 'vitest';
 import { exitCodeOfReport } from '../../src/cli/output/exit-codes.ts';
 import { systemClock } from '../../src/core/clock.ts';
@@ -7,127 +5,12 @@ import type { EntityTable, Params } from '../../src/core/records.ts';
 import { listingOf, type SampleAccount } from '../../src/sample/sample-account.ts';
 import { createSampleAccount } from '../../src/sample/sample-service.ts';
 import { ApiError } from '../../src/service/api-error.ts';
-import { serviceKind } from '../support/generated/service.ts';
-import { openGeneratedWorld, type JudgedRun } from '../support/generated/world.ts';
 import { it } from '../support/it.ts';
 import { openRevisionWorld, type RevisionWorld } from '../support/revision-world.ts';
 import { builtInDefinition, sampleSeed } from '../support/sample-service.ts';
 import type { SampleSinkType } from '../support/sample-sinks.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { repeats, startSeed, triedSinks } from '../support/trials.ts';
-
-const services = repeats('TRIALS', { share: 60, full: 5000 });
-/** Services that earlier rules got wrong, one for each fault. */
-const hard =
-  '83 188 784 994 1062 1279 1571 1882 2408 2518 2802 2813 3109 3263 3273 3303 3503 3598 3698 4103 4210 4298 4799'
-    .split(' ')
-    .map(Number);
-/** `SERVICE=17` tries this one alone, and prints its calls; `17,30-40` tries these. `WRONG=1` prints all wrong runs. */
-const chosen = process.env['SERVICE']?.split(',').flatMap((part) => {
-  const [first = 0, last = first] = part.split('-').map(Number);
-  return Array.from({ length: last - first + 1 }, (_, index) => first + index);
-});
-const isAlone = chosen?.length === 1;
-const isVerbose = process.env['WRONG'] !== undefined;
-
-/** One SQLite file for so many connectors: with more, each statement takes longer. */
-const servicesOfWorld = 100;
-
-/** Whether something keeps any walk from knowing that more follows. */
-function isRiddle({ kind, riddles }: JudgedRun): boolean {
-  const isDenied = kind.saysGaps && kind.hides !== 'nothing';
-  return isDenied || riddles.isWrongTotal || riddles.isShortFirst || riddles.isLongGap;
-}
-
-/** Nothing is hidden, moves or is counted wrongly: what the service does must be found out in full. */
-function isCalm({ kind }: JudgedRun): boolean {
-  // An error right behind a full page could be a limit, unless the definition says that it is the end.
-  const isEndKnown = kind.behind === 'empty' || kind.saysEnd;
-  // Pages of a fixed length cannot overlap: without a total they prove nothing by their order.
-  const isUncounted = kind.total === 'absent' && kind.style !== 'fixedPage';
-  const isCounted = isUncounted || kind.total === 'right' || kind.total === 'all';
-  return (
-    kind.hides === 'nothing' && kind.unrest === 0 && kind.order === 'declared' && isCounted && isEndKnown
-  );
-}
-
-/** Everything that is wrong with a run; empty: nothing. */
-function faultsOf(judged: JudgedRun): readonly string[] {
-  const { kind, falseDeletes, missing, isCalledComplete, stale, calls, bareCalls, gone } = judged;
-  const faults: string[] = [];
-  if (falseDeletes.length > 0) faults.push(`deleted ${falseDeletes.join(' ')}, which are shown`);
-  if (missing.length > 0 && !isRiddle(judged)) faults.push(`complete without ${missing.join(' ')}`);
-  const word = judged.report.entities[0]?.completeness;
-  if (judged.report.outcome === 'ok' && word !== judged.statusWord) {
-    faults.push(`${word} in the report, and ${judged.statusWord} in status`);
-  }
-  // A walk begins again where records move faster than it reads: in tiny pages, and in changing order.
-  const isFast = kind.cap < 5 || kind.order === 'none';
-  if (calls > (isFast ? 20 : 5) * bareCalls + 30) faults.push(`${calls} calls for ${bareCalls}`);
-  // By the last record there is nothing to ask on from behind an empty page: the rows that it had may be hidden there.
-  const isBlind = kind.style === 'lastRecord' && judged.report.partMissing.length > 0;
-  if (!isCalm(judged) || isBlind) return faults;
-  if (!isCalledComplete && kind.cap >= 5) faults.push('calm, and not complete');
-  // A listing that is not proven loses what a second read confirms.
-  if (stale > 0 && isCalledComplete) faults.push(`calm, and ${stale} deletes not found`);
-  // It looks as far as rows are stored, ten at a time where its pages are unknown, and further before it deletes.
-  // Where pages have numbers, few of them can overlap: short ones cost more.
-  const share = kind.style === 'page' && kind.total === 'absent' && kind.cap < 20 ? 1.8 : 1.3;
-  // A failure behind the end could be one of the whole service.
-  const further = (gone === 0 ? 0 : 4 + Math.ceil(gone / 10)) + (kind.behind === 500 ? 4 : 0);
-  const most = (bareCalls === 1 ? 3 : Math.ceil(share * bareCalls) + 3) + further;
-  const isUncapped = kind.cap >= 5 && kind.cap === kind.size;
-  if (isUncapped && calls > most) faults.push(`calm, and ${calls} calls for ${bareCalls}`);
-  return faults;
-}
-
-function told(judged: JudgedRun, faults: readonly string[]): string {
-  const { kind, run, report, asked } = judged;
-  const { runs: _runs, ...facts } = kind;
-  const doubts = [
-    ...report.entities.map(({ proofs, unordered }) => JSON.stringify({ ...proofs, unordered })),
-    ...report.partMissing.map(({ doubt }) => JSON.stringify(doubt)),
-    ...report.failures.map(({ message }) => message),
-    report.error?.message ?? '',
-  ];
-  const calls = isAlone ? ['', ...asked] : [];
-  const text = [
-    `seed ${kind.seed}, run ${run}, ${report.outcome}`,
-    ...faults,
-    JSON.stringify(facts),
-    ...doubts,
-  ].join('; ');
-  return [text, ...calls].join('\n  ');
-}
-
-/** Everything that is wrong with any run of any service. */
-async function faultsOfServices(folder: string): Promise<readonly string[]> {
-  const wrong: string[] = [];
-  const first = Array.from({ length: services }, (_, index) => index + 1);
-  const seeds = chosen ?? [...first, ...hard.filter((seed) => seed > services)];
-  for (let from = 0; from < seeds.length; from += servicesOfWorld) {
-    const own = join(folder, String(from));
-    mkdirSync(own);
-    await using world = await openGeneratedWorld(own);
-    for (const seed of seeds.slice(from, from + servicesOfWorld)) {
-      for (const judged of await world.read(serviceKind(seed))) {
-        const faults = faultsOf(judged);
-        if (faults.length === 0 && !isAlone) continue;
-        wrong.push(told(judged, faults));
-        if (isVerbose || isAlone) console.log(wrong.at(-1));
-      }
-    }
-  }
-  return wrong;
-}
-
-// Proves promise 3, 4
-it('generated services are never called complete with a record missing, and lose none that is shown', async ({
-  folder,
-}) => {
-  const wrong = await faultsOfServices(folder);
-  expect(wrong.slice(0, 20), `${wrong.length} runs`).toEqual([]);
-}, 3_600_000);
 
 const hourMs = 3_600_000;
 const guards = { maxDeleteShare: 0.2, minDeleteRows: 2 };

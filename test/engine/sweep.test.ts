@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonValue } from '../../src/core/json.ts';
-import type { EntityName } from '../../src/core/names.ts';
+import type { EntityName, RunId } from '../../src/core/names.ts';
 import {
   isOtherAccount,
   isStrange,
@@ -9,18 +9,114 @@ import {
 } from '../../src/engine/check-account.ts';
 import type { ChosenEntities } from '../../src/engine/chosen-entities.ts';
 import { findGetParams } from '../../src/engine/complete-page.ts';
-import { nothingDone } from '../../src/engine/run-tally.ts';
-import { judgeDeletes } from '../../src/engine/sweep/sweep-run.ts';
+import { nothingDone, runTally } from '../../src/engine/run-tally.ts';
+import { judgeDeletes, sweepRun } from '../../src/engine/sweep/sweep-run.ts';
 import { wholeEntities } from '../../src/engine/sync-connector.ts';
-import { completenessOf } from '../../src/sinks/run-report.ts';
-import type { EntityMissing } from '../../src/sinks/deletes.ts';
-import type { RowsOf } from '../../src/sinks/run-report.ts';
+import { completenessOf, type RowsOf, type EntityReport } from '../../src/sinks/run-report.ts';
+import type {
+  EntityMissing,
+  Candidate,
+  EndedPartition,
+  Judgement,
+  TombstoneChoice,
+} from '../../src/sinks/deletes.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { seededRandom } from '../support/seeded-random.ts';
-import { fakeDeletes } from '../support/sweep/fake-deletes.ts';
-import { lists, members, missingRows, campaigns, sweep, fails } from '../support/sweep/sweeping.ts';
 import { entityNamed, allEntities, chosenEntities } from '../support/sync-once.ts';
 import { repeats, startSeed } from '../support/trials.ts';
+import { noCounts } from '../../src/core/records.ts';
+import type { Lease } from '../../src/sinks/lease.ts';
+import type { Sink } from '../../src/sinks/sink-access.ts';
+import { SyncError, type Recovery } from '../../src/core/errors.ts';
+import type { RunEvent } from '../../src/core/events.ts';
+import type { Definition } from '../../src/definitions/definition.ts';
+import { ordinaryRun, type RunOptions } from '../../src/engine/plan-run.ts';
+import type { Run } from '../../src/engine/run.ts';
+import type { Source } from '../../src/source/source.ts';
+
+const mailingDefinition = builtInDefinition('email-marketing');
+const members = 'list_members' as EntityName;
+const lists = 'lists' as EntityName;
+const campaigns = 'campaigns' as EntityName;
+
+/** Missing rows of `list_members`, `lists` or `campaigns`, numbered from `from`. */
+function missingRows(entity: EntityName, number: number, more: Partial<FakeRow> = {}): FakeRow[] {
+  return Array.from({ length: number }, (_, index) => ({
+    entity,
+    row: index + 1,
+    keyText: entity === members ? `["a1","m${index + 1}"]` : `["x${index + 1}"]`,
+    needs: 'nothing' as const,
+    missed: 1,
+    isAllowed: false,
+    wasVouchedFor: false,
+    ...more,
+  }));
+}
+
+/** What the service answers for the id of a record: null for one that is gone. */
+type Answers = (id: string) => JsonValue;
+
+let runs = 0;
+
+/** The sweep of one run; each call is a run of its own. */
+async function sweep(
+  deletes: FakeDeletes,
+  more: Partial<RunOptions> & {
+    readonly answers?: Answers;
+    readonly signal?: AbortSignal;
+    readonly definition?: Definition;
+    readonly requestsPerSecond?: number;
+  } = {},
+) {
+  const {
+    answers = () => null,
+    signal = new AbortController().signal,
+    definition = mailingDefinition,
+    requestsPerSecond = 0.1,
+    ...options
+  } = more;
+  /** Ids that were asked for, in order. */
+  const asked: string[] = [];
+  const events: RunEvent[] = [];
+  const tally = runTally([...definition.entities.keys()]);
+  const get: Source['get'] = ({ params }) => {
+    const { subscriber_hash: member, campaign_id: campaign, list_id: list, block_id: block } = params;
+    const id = [member, campaign, list, block].find((part) => typeof part === 'string') ?? '';
+    asked.push(id);
+    return new Promise((resolve) => resolve(answers(id)));
+  };
+  const run = {
+    sink: { deletes },
+    lease: { connector: 'test', epoch: 1 } as unknown as Lease,
+    id: `r${(runs += 1)}` as RunId,
+    source: { get },
+    definition,
+    policies: new Map(),
+    entities: new Map(),
+    asked: { ...ordinaryRun, ...options },
+    concurrency: 3,
+    requestsPerSecond,
+    tally,
+    onEvent: (event: RunEvent) => events.push(event),
+    signal,
+  };
+  /** What ended the sweep early; null where nothing did. */
+  const error: unknown = await sweepRun(run as unknown as Run).then(
+    () => null,
+    (reason: unknown) => reason,
+  );
+  return { events, asked, tally, error, report: (entity: EntityName) => reportOf(tally, entity) };
+}
+
+function fails(code: 'UPSTREAM' | 'NOT_FOUND' | 'AUTH_FAILED' | 'BUDGET_SPENT', recovery: Recovery): never {
+  throw new SyncError(`fails with ${code}`, { code, recovery });
+}
+
+function reportOf(tally: ReturnType<typeof runTally>, entity: EntityName): EntityReport {
+  const found = tally.entities().find((report) => report.entity === entity);
+  if (found === undefined) throw new Error(`no report of ${entity}`);
+  return found;
+}
 
 describe('a sweep', () => {
   it('suspects only parents that get can judge and that may be deleted', async () => {
@@ -699,3 +795,154 @@ describe('the word for how complete an entity is', () => {
     expect(failed).not.toContain('campaigns');
   });
 });
+
+/** One row that no full walk met. */
+interface FakeRow {
+  readonly entity: EntityName;
+  readonly row: number;
+  readonly keyText: string;
+  needs: 'nothing' | 'get' | 'walk';
+  missed: number;
+  isAllowed: boolean;
+  wasVouchedFor: boolean;
+  readonly partition?: string;
+  isFoundGone?: boolean;
+}
+
+type FakeDeletes = Sink['deletes'] & {
+  /** Every call in order, with what matters of it. */
+  readonly calls: string[];
+  readonly rows: FakeRow[];
+  readonly judged: Judgement[];
+};
+
+/** Deletes of plain objects: what is missing, of entities with so many live rows. */
+function fakeDeletes(
+  rows: FakeRow[],
+  live: Readonly<Record<string, number>>,
+  more: {
+    readonly sweeps?: number;
+    readonly orphans?: readonly (readonly RowsOf[])[];
+    readonly replaced?: string;
+    /** Rows that would go along with an entity's missing ones. */
+    readonly along?: Readonly<Record<string, readonly RowsOf[]>>;
+    readonly deletedInDay?: Readonly<Record<string, number>>;
+    readonly ended?: readonly EndedPartition[];
+  } = {},
+): FakeDeletes {
+  const calls: string[] = [];
+  const judged: Judgement[] = [];
+  /** Rows handed out for a `get`, with the run that did so last; in that order. */
+  const asked = new Map<FakeRow, RunId>();
+  let sweepsLeft = more.sweeps ?? 1;
+  const orphans = [...(more.orphans ?? [])];
+  const of = (entity: EntityName): FakeRow[] => rows.filter((row) => row.entity === entity);
+  const deleted = new Map<EntityName, number>();
+  const liveOf = (entity: EntityName): number =>
+    (live[entity] ?? of(entity).length) - (deleted.get(entity) ?? 0);
+  const remove = (gone: readonly FakeRow[]): void => {
+    for (const row of gone) rows.splice(rows.indexOf(row), 1);
+  };
+
+  return {
+    calls,
+    rows,
+    judged,
+    batchRows: 1000,
+    sweep: () => {
+      calls.push('sweep');
+      sweepsLeft -= 1;
+      return Promise.resolve({ isDone: sweepsLeft <= 0 });
+    },
+    suspectParents: (_lease, _run, confirmable) => {
+      calls.push(`suspect ${confirmable.join(' ')}`);
+      return Promise.resolve();
+    },
+    endedBelow: () => Promise.resolve(more.ended ?? []),
+    missing: () =>
+      Promise.resolve(
+        [...new Set([...rows.map(({ entity }) => entity), ...(Object.keys(live) as EntityName[])])].map(
+          standing,
+        ),
+      ),
+    allow: (_lease: Lease, _run: RunId, entity: EntityName) => {
+      calls.push(`allow ${entity}`);
+      for (const row of of(entity)) row.isAllowed = true;
+      return Promise.resolve();
+    },
+    toConfirm: (_lease, run, entity, limit) => {
+      const open = of(entity).filter((row) => row.needs === 'get' && asked.get(row) !== run);
+      const order = [...asked.keys()];
+      const handedOut = open.toSorted((a, b) => order.indexOf(a) - order.indexOf(b)).slice(0, limit);
+      for (const row of handedOut) {
+        asked.delete(row);
+        asked.set(row, run);
+      }
+      return Promise.resolve(handedOut.map(candidate));
+    },
+    judge: (_lease, _run, entity, judgements) => {
+      calls.push(`judge ${entity} ${judgements.length}`);
+      judged.push(...judgements);
+      for (const row of of(entity).filter((one) => judgements.some((judged) => judged.row === one.row))) {
+        const isGone = judgements.some((one) => one.row === row.row && one.verdict === 'gone');
+        if (isGone) Object.assign(row, { isFoundGone: true, wasVouchedFor: false });
+        else remove([row]);
+      }
+      const stored = judgements.filter((one) => one.verdict === 'there' && one.record !== null).length;
+      return Promise.resolve({ ...noCounts, fetched: stored, unchanged: stored });
+    },
+    tombstone: (_lease, _run, entity, which, limit) => {
+      const ready = of(entity)
+        .filter((row) => isReady(row, which))
+        .slice(0, limit);
+      if (ready.length > 0) calls.push(`tombstone ${entity} ${which} ${ready.length}`);
+      remove(ready);
+      deleted.set(entity, (deleted.get(entity) ?? 0) + ready.length);
+      return Promise.resolve(ready.length);
+    },
+    tombstoneBelow: () => {
+      calls.push('orphans');
+      return Promise.resolve(orphans.shift() ?? []);
+    },
+  };
+
+  function standing(entity: EntityName): EntityMissing {
+    const missing = of(entity);
+    const count = (isWanted: (row: FakeRow) => boolean): number => missing.filter(isWanted).length;
+    return {
+      entity,
+      live: liveOf(entity),
+      missing: missing.length,
+      allowed: count((row) => row.isAllowed),
+      missedTwice: count((row) => row.missed >= 2),
+      vouchedFor: count((row) => row.wasVouchedFor && !row.isAllowed),
+      toConfirm: count((row) => row.needs === 'get'),
+      orphans: 0,
+      dayAgo: liveOf(entity) + (deleted.get(entity) ?? 0),
+      deletedInDay: (more.deletedInDay?.[entity] ?? 0) + (deleted.get(entity) ?? 0),
+      hasSurvivor: missing.length < liveOf(entity) && more.replaced !== entity,
+      along: missing.some((row) => !row.isAllowed) ? (more.along?.[entity] ?? []) : [],
+      isAdopted: false,
+    };
+  }
+}
+
+function isReady(row: FakeRow, which: TombstoneChoice): boolean {
+  if ((row.needs === 'get' && row.isFoundGone !== true) || (row.needs === 'walk' && row.missed < 2)) {
+    return false;
+  }
+  if (which === 'allowed') return row.isAllowed;
+  return which === 'all' || row.missed >= 2;
+}
+
+function candidate({ entity, row, keyText, wasVouchedFor, partition = 'p' }: FakeRow): Candidate {
+  return {
+    entity,
+    row,
+    keyText,
+    params: { partition },
+    inject: {},
+    wasVouchedFor,
+    missingSince: '2026-01-01T00:00:00.000Z',
+  };
+}

@@ -1,11 +1,177 @@
 import { isUtf8 } from 'node:buffer';
 import { describe, expect, it } from 'vitest';
 import { scanPage, textOf, valueOf, type ScannedPage, memberWidth } from '../../src/http/scan-json.ts';
-import { differenceOf, arraysAt, type Paths } from '../support/check-scan.ts';
-import { JsonSpellings } from '../support/json-spellings.ts';
 import { recorded } from '../support/recorded-records.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { repeats, startSeed } from '../support/trials.ts';
+import { isDeepStrictEqual } from 'node:util';
+import { isJsonArray, isJsonObject, memberOf, type JsonValue } from '../../src/core/json.ts';
+import { parseJsonText } from '../../src/http/lossless-json.ts';
+import { canonicalJson } from '../../src/core/canonical-json.ts';
+
+const spaces = [' ', '\n', '\t', '\r\n', '   '];
+const pieces = [
+  'a',
+  'Z',
+  ' ',
+  '!',
+  '/',
+  '',
+  'id',
+  'é',
+  '\u2028',
+  '﻿',
+  '😀',
+  '漢',
+  '"}',
+  ',[',
+  '1234567890123456',
+  '\\"',
+  '\\\\',
+  '\\/',
+  '\\b',
+  '\\f',
+  '\\n',
+  '\\r',
+  '\\t',
+  '\\u0041',
+  '\\u00e9',
+  '\\u0000',
+  '\\uD83D\\uDE00',
+  '\\ud800',
+  '\\uDFff',
+  '\\u005c',
+  '\\u0022',
+].map((piece) => piece.replace(/^"/, '\\"'));
+/** The same few, so that names come again: some of them spelled in two ways, or numbers to JavaScript. */
+const names = [
+  'id',
+  '\\u0069d',
+  'name',
+  'a',
+  'b',
+  'a!',
+  'A',
+  'ab',
+  '',
+  ' ',
+  '_',
+  '__proto__',
+  '__prot\\u006f__',
+  '__proto__1',
+  '0',
+  '1',
+  '10',
+  '-1',
+  '1a',
+  'é',
+  '\\u00e9',
+  '😀',
+  '～',
+  'a\\"',
+  'a\\\\',
+  'result',
+  'constructor',
+];
+const numbers = [
+  '0',
+  '-0',
+  '1',
+  '-1',
+  '0.0',
+  '-0.0',
+  '0.1',
+  '-0.5',
+  '1.0',
+  '1.10',
+  '1.5',
+  '1e5',
+  '1E+2',
+  '1e-2',
+  '0e0',
+  '0e-99',
+  '0.000001',
+  '0.0000001',
+  '0.00000123',
+  '-0.000000123',
+  '123456789012345',
+  '1234567890123456',
+  '999999999999999',
+  '9007199254740991',
+  '9007199254740993',
+  '-9007199254740993',
+  '12345678901234567890',
+  '1e99',
+  '-1.5E-400',
+  '0.123456789012345',
+  '0.1234567890123456',
+  '12345678.1234567',
+  '1.7976931348623157',
+  '100',
+  '64.70588235294117',
+];
+
+/** Texts of JSON, spelled in every way that JSON allows. */
+class JsonSpellings {
+  readonly #random: () => number;
+
+  constructor(random: () => number) {
+    this.#random = random;
+  }
+
+  below(limit: number): number {
+    return Math.floor(this.#random() * limit);
+  }
+
+  oneOf<Item>(items: readonly [Item, ...Item[]] | readonly Item[]): Item {
+    const item = items[this.below(items.length)];
+    if (item === undefined) throw new RangeError('expected items, got none');
+    return item;
+  }
+
+  space(): string {
+    return this.below(8) === 0 ? this.oneOf(spaces) : '';
+  }
+
+  value(depth: number): string {
+    const kind = this.below(depth > 0 ? 12 : 6);
+    if (kind < 3) return this.string();
+    if (kind === 3) return this.oneOf(['true', 'false', 'null']);
+    if (kind < 6) return this.number();
+    if (kind < 9) return this.array(this.below(4), depth - 1);
+    return kind === 11 ? this.#tidy(depth) : this.object(depth - 1);
+  }
+
+  string(): string {
+    return `"${Array.from({ length: this.below(5) }, () => this.oneOf(pieces)).join('')}"`;
+  }
+
+  number(): string {
+    if (this.below(2) === 0) return this.oneOf(numbers);
+    const digits = String(this.#random() * 10 ** this.below(18));
+    return digits.includes('e') ? '7' : this.oneOf(['', '-']) + digits;
+  }
+
+  array(length: number, depth: number): string {
+    const elements = Array.from({ length }, () => this.space() + this.value(depth) + this.space());
+    return `[${elements.join(',') || this.space()}]`;
+  }
+
+  object(depth: number): string {
+    const members = Array.from({ length: this.below(5) }, () => this.member(`"${this.oneOf(names)}"`, depth));
+    return `{${members.join(',') || this.space()}}`;
+  }
+
+  /** `name`: with its quotes. */
+  member(name: string, depth: number, value = this.value(depth)): string {
+    return `${this.space()}${name}${this.space()}:${this.space()}${value}${this.space()}`;
+  }
+
+  /** As this program writes it. */
+  #tidy(depth: number): string {
+    return canonicalJson(parseJsonText(this.oneOf([this.object(depth - 1), this.array(3, depth - 1)])));
+  }
+}
 
 const paths = [['result'], ['result', 'data']];
 const scan = (text: string | Buffer, maxDepth = 100) => scanPage(Buffer.from(text), paths, maxDepth);
@@ -372,3 +538,69 @@ describe('a page that is scanned', () => {
     expect(Math.min(counts.refused, counts.read)).toBeGreaterThan(trials / 2);
   });
 });
+
+type Paths = readonly (readonly string[])[];
+
+/** What differs between a scanned page and the same answer read by `parseJsonText`: undefined if nothing. */
+function differenceOf(page: ScannedPage, paths: Paths): string | undefined {
+  const text = page.bytes.toString();
+  const whole = parseJsonText(text);
+  const rest = parseJsonText(page.rest);
+  const [records, ...others] = arraysAt(whole, paths);
+  if (records === undefined || others.length > 0) return 'an array that is not the only one';
+  if (page.starts.length !== page.count || page.ends.length !== page.count) return 'the number of places';
+  if (page.firstMember.length !== page.count + 1) return 'the number of first members';
+  if (new Set(page.names).size !== page.names.length) return 'a name that comes twice';
+  // oxlint-disable-next-line no-control-regex
+  if (page.isAscii !== /^[\0-\u007f]*$/.test(text)) return 'isAscii';
+  const elements: JsonValue[] = [];
+  for (let index = 0; index < page.count; index += 1) {
+    const [start = 0, end = 0] = [page.starts[index], page.ends[index]];
+    if (!isTight(textOf(page, start, end))) return `the places of element ${index}`;
+    const value = valueOf(page, start, end);
+    const difference = differenceOfMembers(page, index, value);
+    if (difference !== undefined) return `${difference} of element ${index}`;
+    elements.push(value);
+  }
+  const [emptied] = arraysAt(rest, paths);
+  if (emptied?.length !== 0) return 'an array that was not emptied';
+  // `as`: `parseJsonText` made it, and nothing else has it.
+  for (const element of elements) (emptied as JsonValue[]).push(element);
+  return isDeepStrictEqual(rest, whole) ? undefined : 'the values';
+}
+
+/** The arrays at the paths of an answer. */
+function arraysAt(whole: JsonValue, paths: Paths): readonly (readonly JsonValue[])[] {
+  return paths.flatMap((path) => {
+    let value: JsonValue | undefined = whole;
+    for (const name of path) value = isJsonObject(value) ? memberOf(value, name) : undefined;
+    return isJsonArray(value) ? [value] : [];
+  });
+}
+
+function differenceOfMembers(page: ScannedPage, element: number, value: JsonValue): string | undefined {
+  const [first = 0, next = 0] = page.firstMember.subarray(element, element + 2);
+  const object: Record<string, JsonValue> = {};
+  for (let member = first; member < next; member += 1) {
+    const at = member * memberWidth;
+    const [number = 0, start = 0, end = 0] = page.members.subarray(at, at + memberWidth);
+    const name = page.names[number];
+    if (name === undefined) return 'a name';
+    const text = textOf(page, start, end);
+    if (!isTight(text)) return `the places of "${name}"`;
+    const memberValue = valueOf(page, start, end);
+    Object.defineProperty(object, name, {
+      value: memberValue,
+      enumerable: true,
+      configurable: true,
+      writable: true,
+    });
+  }
+  if (!isJsonObject(value)) return next === first ? undefined : 'members of no object';
+  return isDeepStrictEqual(object, value) ? undefined : 'the members';
+}
+
+/** Without spaces around it. */
+function isTight(text: string): boolean {
+  return /^[^ \t\r\n]/.test(text) && /[^ \t\r\n]$/.test(text);
+}

@@ -7,6 +7,7 @@ import {
   renameSync,
   rmSync,
   writeFileSync,
+  mkdtempSync,
 } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
@@ -23,16 +24,117 @@ import type { ConnectorOverview } from '../../src/sinks/ledger-reader.ts';
 import type { Condition } from '../../src/sinks/notices.ts';
 import { openHistory, openSink } from '../../src/sinks/registry.ts';
 import { instantClock } from '../support/instant-clock.ts';
-import { notifySettings } from '../support/notify/notify-settings.ts';
-import { openNotifyWorld, makeOld } from '../support/notify/notify-world.ts';
 import { startReceiver, type Received, type Receiver } from '../support/notify/receiver.ts';
 import { it } from '../support/it.ts';
-import { certificate, startSmtpServer } from '../support/notify/smtp-server.ts';
 import { startRedis } from '../support/redis.ts';
 import { runCli, startCli, jsonLines } from '../support/run-cli.ts';
 import { testProgram } from '../support/ensure-built.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { repeats, startSeed } from '../support/trials.ts';
+import { tmpdir } from 'node:os';
+import type { ConnectorName } from '../../src/core/names.ts';
+import { loadSettings } from '../../src/settings/load-settings.ts';
+import { ApiError } from '../../src/service/api-error.ts';
+import { openCliWorld, type CliWorld, type CliWorldOptions } from '../support/cli-world.ts';
+import { createServer as createTcpServer, type Socket } from 'node:net';
+import { createSecureContext, TLSSocket } from 'node:tls';
+import { countArrivals, listen } from '../support/listen.ts';
+
+interface Mail {
+  readonly from: string;
+  readonly to: readonly string[];
+  readonly user: string | null;
+  /** Whether all of it came over TLS, the password too. */
+  readonly isEncrypted: boolean;
+  /** Headers and text, as they came. */
+  readonly data: string;
+}
+
+/** The certificate of servers with TLS: self-made, so that a client has to be given it. */
+const certificate = 'test/fixtures/tls/cert.pem';
+
+/** As much of an SMTP server (RFC 5321) as a client needs, on a free port, with AUTH PLAIN. */
+async function startSmtpServer(tls: 'none' | 'starttls' | 'implicit' = 'none') {
+  const secureContext = createSecureContext({
+    key: readFileSync('test/fixtures/tls/key.pem'),
+    cert: readFileSync(certificate),
+  });
+  const encrypted = (socket: Socket): Socket => new TLSSocket(socket, { isServer: true, secureContext });
+  const mails: Mail[] = [];
+  let answerOf: (index: number) => string = () => '250 2.0.0 taken';
+  const { check, arrived } = countArrivals(mails);
+  const serve = (socket: Socket, isEncrypted: boolean): void => {
+    let text = '';
+    let data: string[] | null = null;
+    let from = '';
+    let to: string[] = [];
+    let user: string | null = null;
+    const reply = (line: string): void => void socket.write(`${line}\r\n`);
+    const end = (lines: readonly string[]): void => {
+      const answer = answerOf(mails.push({ from, to, user, isEncrypted, data: lines.join('\n') }) - 1);
+      if (answer === 'cut') socket.destroy();
+      else reply(answer);
+      check();
+    };
+    const take = (line: string): void => {
+      if (data !== null) {
+        if (line !== '.') {
+          data.push(line);
+          return;
+        }
+        end(data);
+        data = null;
+        return;
+      }
+      const [, address = ''] = /<([^>]*)>/.exec(line) ?? [];
+      if (/^EHLO/i.test(line)) {
+        const offers = tls === 'starttls' && !isEncrypted ? '250-STARTTLS\r\n' : '';
+        socket.write(`250-mail.test\r\n${offers}250 AUTH PLAIN\r\n`);
+      } else if (/^STARTTLS/i.test(line) && tls === 'starttls') {
+        reply('220 2.0.0 go ahead');
+        socket.removeAllListeners('data');
+        serve(encrypted(socket), true);
+      } else if (/^AUTH PLAIN /i.test(line)) {
+        user = Buffer.from(line.slice('AUTH PLAIN '.length), 'base64').toString().split('\0')[1] ?? null;
+        reply('235 2.7.0 hello');
+      } else if (/^MAIL FROM/i.test(line)) {
+        from = address;
+        to = [];
+        reply('250 2.1.0 ok');
+      } else if (/^RCPT TO/i.test(line)) {
+        to.push(address);
+        reply('250 2.1.5 ok');
+      } else if (/^DATA/i.test(line)) {
+        data = [];
+        reply('354 go ahead');
+      } else if (/^QUIT/i.test(line)) socket.end('221 2.0.0 bye\r\n');
+      else reply('502 5.5.1 not known');
+    };
+    socket.on('error', () => undefined);
+    socket.on('data', (chunk) => {
+      text += chunk.toString();
+      const lines = text.split('\r\n');
+      text = lines.pop() ?? '';
+      lines.forEach(take);
+    });
+    if (tls !== 'starttls' || !isEncrypted) reply('220 mail.test ESMTP');
+  };
+  const server = createTcpServer((socket) => {
+    if (tls === 'implicit') serve(encrypted(socket), true);
+    else serve(socket, false);
+  });
+  const { host, close } = await listen(server);
+  return {
+    host,
+    mails,
+    /** The reply to each message, by its index; `cut`: it is taken and the connection is closed. */
+    answer: (how: (index: number) => string) => {
+      answerOf = how;
+    },
+    arrived,
+    [Symbol.asyncDispose]: close,
+  };
+}
 
 const secret = 'a-secret-of-the-receiver';
 const boom = new SyncError('the bucket is not there', { code: 'TARGET_FAILED', recovery: 'stop' });
@@ -655,4 +757,77 @@ function freeClaims(ask: (sql: string) => unknown): void {
   } catch (error) {
     if (!/no such table/.test(String(error))) throw error;
   }
+}
+
+/** Settings of two connectors and a target, with these lines below `notify`. No service is behind them. */
+function notifySettings(
+  notify: readonly string[],
+  { allow = [] }: { readonly allow?: readonly string[] } = {},
+) {
+  const folder = mkdtempSync(join(tmpdir(), 'notify-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const file = join(folder, 'sync.yaml');
+  writeFileSync(
+    file,
+    `api: { baseUrl: "http://127.0.0.1:9", clientId: local, clientSecret: the-secret-of-the-api }
+sinks: { main: { type: sqlite, path: ./main.db, durability: normal } }
+connectors:
+  news: { definition: email-marketing, id: c-news, sink: main, freshWithin: 1h }
+  wiki: { definition: workspace-notes, id: c-wiki, sink: main }
+publish:
+  lake: { type: files, directory: ./lake, connectors: [news] }
+allowNotifyHosts: ${JSON.stringify(allow)}
+notify:
+${notify.map((line) => `  ${line}\n`).join('')}`,
+  );
+  const settings = loadSettings({ file, env: {} });
+  const news = settings.connectors.get('news' as ConnectorName);
+  const lake = settings.publish.get('lake');
+  if (news === undefined || lake === undefined) throw new Error('the config lacks what it names');
+  return { folder, file, settings, news, lake };
+}
+
+/** A service, a config whose `notify` leads to a receiver, and the program. `notify` has `URL` for the receiver's. */
+async function openNotifyWorld(
+  notify: string,
+  { more = '', ...options }: CliWorldOptions & { readonly more?: string } = {},
+) {
+  const receiver = await startReceiver();
+  let refused: readonly string[] = [];
+  const world = await openCliWorld({
+    settings: '    include: [lists, campaigns]\n',
+    ...options,
+    wrap: (account) => ({
+      get: (entity, params) => account.get(entity, params),
+      list: (entity, params) => {
+        if (refused.includes(entity)) throw new ApiError(403, 'the key of this account may not read it');
+        return account.list(entity, params);
+      },
+    }),
+  });
+  appendFileSync(
+    world.config,
+    `allowNotifyHosts: ["${receiver.host}"]\nnotify:\n${notify.replaceAll('URL', receiver.url)}\n${more}`,
+  );
+  return {
+    world,
+    receiver,
+    /** From now on the service refuses to list these entities of the newsletter. */
+    refuse: (...entities: readonly string[]) => {
+      refused = entities;
+    },
+    /** One sync of the newsletter; gives its exit code and what it wrote. */
+    sync: async (...flags: readonly string[]) => await world.cli('sync', 'newsletter', ...flags),
+    [Symbol.asyncDispose]: async () => {
+      await world[Symbol.asyncDispose]();
+      await receiver[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** What is stored of the newsletter is as of years ago. */
+function makeOld({ folder }: Pick<CliWorld, 'folder'>): void {
+  const db = new Database(join(folder, 'main.db'));
+  db.exec("UPDATE _sync_tables SET as_of = '2020-01-01T00:00:00.000Z' WHERE connector = 'newsletter'");
+  db.close();
 }

@@ -4,10 +4,11 @@ import { chromium, type Browser, type BrowserContextOptions, type Page } from 'p
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { AxeBuilder } from '@axe-core/playwright';
 import { findChromium, howToGetChromium } from '../support/page/find-chromium.ts';
-import { proxyBelow } from '../support/page/proxy-below.ts';
 import { clockAhead, serveUi } from '../support/page/served-ui.ts';
 import { openStatusWorld, type StatusWorld } from '../support/page/status-world.ts';
 import { isLong } from '../support/trials.ts';
+import { createServer, request as httpRequest } from 'node:http';
+import { listen } from '../support/listen.ts';
 
 const program = findChromium();
 if (program === null) console.warn(howToGetChromium);
@@ -171,4 +172,24 @@ async function usePage(
     await context.close();
   }
   expect(strange).toEqual([]);
+}
+
+/** A reverse proxy that takes a path prefix away, as the one in the guide does. */
+async function proxyBelow(prefix: string, target: string) {
+  const { hostname, port } = new URL(target);
+  const server = createServer((incoming, outgoing) => {
+    const path = (incoming.url ?? '').slice(prefix.length);
+    const { method = 'GET' } = incoming;
+    const { headers } = incoming;
+    if (!incoming.url?.startsWith(`${prefix}/`)) return void outgoing.writeHead(404).end();
+    const asked = httpRequest({ hostname, port, path, method, headers }, (answer) => {
+      outgoing.writeHead(answer.statusCode ?? 502, answer.headers);
+      answer.pipe(outgoing);
+    });
+    asked.on('error', () => outgoing.destroy());
+    outgoing.on('close', () => asked.destroy());
+    incoming.pipe(asked);
+  });
+  const { origin, close } = await listen(server);
+  return { url: origin, [Symbol.asyncDispose]: close };
 }

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it, beforeAll } from 'vitest';
-import { isJsonObject, type JsonObject } from '../../src/core/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../src/core/json.ts';
 import type { Entity } from '../../src/definitions/definition.ts';
 import type { SampleAccount, SampleSize } from '../../src/sample/sample-account.ts';
 import { createSampleAccount } from '../../src/sample/sample-service.ts';
@@ -9,7 +9,23 @@ import { recorded } from '../support/recorded-records.ts';
 import { sampleTruth, type TruthRecord } from '../support/sample-truth.ts';
 import { definitions, object, text } from '../support/service/served-api.ts';
 import { isLong } from '../support/trials.ts';
-import { addKinds, type Kinds } from '../support/value-kinds.ts';
+
+/** Objects whose names belong to the account's owner (merge fields, interests), not to the service. */
+const openMaps = new Set(['interests', 'merge_fields', 'properties']);
+
+/** Path -> kinds of value met there. Array elements are `[]`, names of open maps `*`. */
+type Kinds = Map<string, Set<string>>;
+
+function addKinds(kinds: Kinds, path: string, value: JsonValue): void {
+  const kind = value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value;
+  const met = kinds.get(path) ?? new Set();
+  kinds.set(path, met.add(kind));
+  if (Array.isArray(value)) for (const element of value) addKinds(kinds, `${path}[]`, element);
+  if (!isJsonObject(value)) return;
+  for (const [name, member] of Object.entries(value)) {
+    addKinds(kinds, `${path}.${openMaps.has(path.slice(1)) ? '*' : name}`, member);
+  }
+}
 
 const open = (definitionName: string, seed = 7, size: SampleSize = 'small'): SampleAccount =>
   createSampleAccount({ definitionName, seed, size });

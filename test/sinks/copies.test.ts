@@ -23,9 +23,7 @@ import {
 } from '../contracts/sink/fixture.ts';
 import { benchOfTest } from '../contracts/sink/use-bench.ts';
 import { RunInHand, param, useRuns } from '../contracts/sink/run-in-hand.ts';
-import { History } from '../support/histories/history.ts';
-import { storedState } from '../support/histories/stored-state.ts';
-import { tables } from '../support/histories/world.ts';
+import { History, storedState, tables } from '../support/histories/history.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import {
   beginAnother,

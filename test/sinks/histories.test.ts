@@ -4,9 +4,7 @@ import type { EntityTable } from '../../src/core/records.ts';
 import { sqliteKind } from '../contracts/file-sink/file-sink-kind.ts';
 import { postgresSinkKind } from '../contracts/postgres-sink-kind.ts';
 import { Bench, hourMs, type LedgerRow } from '../contracts/sink/fixture.ts';
-import { History } from '../support/histories/history.ts';
-import { storedState } from '../support/histories/stored-state.ts';
-import { change, members, tables, type World } from '../support/histories/world.ts';
+import { History, storedState, change, members, tables, type World } from '../support/histories/history.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { repeats, startSeed } from '../support/trials.ts';
 

@@ -1,10 +1,90 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { transitions } from '../../src/sinks/ledger/partitions/transitions.ts';
+import {
+  transitions,
+  type PartitionState,
+  type Transition,
+} from '../../src/sinks/ledger/partitions/transitions.ts';
 import { fullDisk } from '../contracts/file-sink/full-disk.ts';
 import { openingFiles } from '../contracts/file-sink/opening-files.ts';
 import { describeSink } from '../contracts/sink-contract.ts';
 import { sqliteKind } from '../contracts/file-sink/file-sink-kind.ts';
-import { observeTransitions, seenTransitions, wrongMoves } from '../support/sinks/observed-partitions.ts';
+import type { Tx } from '../../src/sql/database.ts';
+import { standing } from '../../src/sinks/decisions/becoming-due.ts';
+
+type Run = ((tx: Tx, values: object) => unknown) & Transition;
+type Row = { readonly id: number } & Readonly<Record<string, unknown>>;
+
+/** What those did that were run, in all tests of a file. */
+const seenTransitions = new Set<string>();
+/** Partitions that were led from or to a state that the table of transitions does not name. */
+const wrongMoves: string[] = [];
+/** Each look reads every partition. */
+const mostRows = 200;
+
+/** From now on every transition of a partition is observed. Ends with what is returned. */
+function observeTransitions(): () => void {
+  const before = { ...transitions };
+  // `as`: the table is constant but for this.
+  const observed = Object.entries(before).map(([name, run]) => [name, observedTransition(run as Run)]);
+  Object.assign(transitions, Object.fromEntries(observed));
+  return () => void Object.assign(transitions, before);
+}
+
+/**
+ * The same transition, with a look at all partitions before and behind it. Statements run in the order given, so
+ * nothing waits for the looks.
+ */
+function observedTransition(run: Run): Run {
+  const around = (tx: Tx, values: object): unknown => {
+    seenTransitions.add(run.what);
+    const before = look(tx);
+    const result = run(tx, values);
+    void Promise.all([before, look(tx)]).then(
+      ([old, now]) => void wrongMoves.push(...movesAgainst(run, old, now)),
+      // The transaction has failed, and nothing is stored.
+      () => undefined,
+    );
+    return result;
+  };
+  return Object.assign(around, run);
+}
+
+async function look(tx: Tx): Promise<ReadonlyMap<number, Row>> {
+  const rows = await tx.rows<Row>(`SELECT * FROM _sync_partitions ORDER BY id LIMIT ${mostRows}`);
+  return new Map(rows.map((row) => [row.id, row]));
+}
+
+function movesAgainst(
+  { what, from, to }: Transition,
+  before: ReadonlyMap<number, Row>,
+  after: ReadonlyMap<number, Row>,
+): readonly string[] {
+  if (before.size >= mostRows || after.size >= mostRows) return [];
+  return [...new Set([...before.keys(), ...after.keys()])].flatMap((id) => {
+    const [old, now] = [before.get(id), after.get(id)];
+    if (textOf(old) === textOf(now)) return [];
+    const [left, entered] = [stateOf(old), stateOf(now)];
+    const isAllowed = from.includes(left) && (to === undefined ? left === entered : to.includes(entered));
+    return isAllowed
+      ? []
+      : [`"${what}" has led a partition from ${left} to ${entered}: ${textOf(old)} ${textOf(now)}`];
+  });
+}
+
+function textOf(row: Row | undefined): string {
+  return JSON.stringify(row) ?? 'none';
+}
+
+function stateOf(row: Row | undefined): PartitionState {
+  if (row === undefined) return 'unknown';
+  if (row['gone'] === standing.ended) return 'ended';
+  if (row['gone'] === standing.emptied) return 'emptied';
+  if (row['gone'] === standing.resting) return 'resting';
+  if (row['dueSince'] === null) return row['sweepOrigin'] === null ? 'idle' : 'unswept';
+  if (row['listed'] === 1) return 'listed';
+  if (row['ready'] === 1) return 'ready';
+  return row['setAsideRun'] === null ? 'waiting' : 'set-aside';
+}
 
 /** Every move of a partition, in all tests of this file, is one that the table of transitions names. */
 let endObserving: () => void;

@@ -15,11 +15,35 @@ import { decreased, parsePrometheusText, seriesIn, undescribed } from '../suppor
 import { builtInDefinition, startSampleService } from '../support/sample-service.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
 import { syncOnce } from '../support/sync-once.ts';
-import { connector, entity, run, sampled } from '../support/telemetry/metrics-names.ts';
 import { SyncError } from '../../src/core/errors.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { logRunEvent, openLog, type Log } from '../../src/telemetry/log.ts';
 import { createScrubber } from '../../src/telemetry/scrubber.ts';
+import {
+  isConnectorName,
+  isDeclaredName,
+  type ConnectorName,
+  type EntityName,
+  type RunId,
+} from '../../src/core/names.ts';
+
+function connector(name: string): ConnectorName {
+  if (!isConnectorName(name)) throw new Error(`${name} is no connector's name`);
+  return name;
+}
+
+function entity(name: string): EntityName {
+  if (!isDeclaredName(name)) throw new Error(`${name} is no entity's name`);
+  return name;
+}
+
+const run = '20260501T120000000Z-0a1b2c3d' as RunId;
+
+/** A connector of which nothing is known, or what a test says. */
+function sampled(name: ConnectorName, part: Partial<SampledConnector> = {}): SampledConnector {
+  const nothing = { freshness: [], missing: [], partMissing: [], unconfirmed: [] };
+  return { name, words: new Set(), ...nothing, ...part };
+}
 
 const emptySample: MetricSample = { connectors: [], depth: [], isRedisUp: true };
 

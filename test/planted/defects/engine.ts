@@ -85,7 +85,7 @@ export const engineDefects: readonly Defect[] = [
     find: 'position.furthest < storedRows ?',
     replace: 'position.furthest < 0 ?',
     because: 'A record that has moved behind a few empty pages counts as deleted.',
-    foundBy: 'test/e2e/random-histories.test.ts',
+    foundBy: 'test/e2e/generated-services.test.ts',
     titled: 'are never called complete with a record missing, and lose none that is shown',
   },
   {

@@ -36,8 +36,7 @@ import { benchOfTest, useBench } from '../../contracts/sink/use-bench.ts';
 import { hostileValues } from '../../contracts/sink/records.ts';
 import { RunInHand, param, type Shown } from '../../contracts/sink/run-in-hand.ts';
 import { targetContract } from '../../contracts/target-contract.ts';
-import { oddConnection } from '../../support/odd-settings.ts';
-import { sharedPostgres } from '../../support/postgres.ts';
+import { sharedPostgres, askPostgres, type PrivatePostgres } from '../../support/postgres.ts';
 import { useMart } from '../../support/publish/mart.ts';
 import { postgresTableRows } from '../../support/publish/read-tables.ts';
 import { untilEnd, tableOf } from '../../support/publish/stored-model.ts';
@@ -45,6 +44,39 @@ import { seededRandom } from '../../support/seeded-random.ts';
 import { copyNews } from '../../support/sinks/copying.ts';
 import { hostileText } from '../../support/sinks/hostile-texts.ts';
 import { repeats, startSeed, isLong } from '../../support/trials.ts';
+import type { PostgresConnection } from '../../../src/sql/postgres/place.ts';
+
+/** Each changes what a statement means or what a value looks like, or how many rows it takes to be slow. */
+const oddSettings = {
+  array_nulls: 'off',
+  backslash_quote: 'off',
+  bytea_output: 'escape',
+  client_encoding: 'LATIN1',
+  DateStyle: 'German, DMY',
+  default_transaction_deferrable: 'on',
+  default_transaction_isolation: 'serializable',
+  enable_indexscan: 'off',
+  enable_nestloop: 'off',
+  extra_float_digits: '-15',
+  IntervalStyle: 'sql_standard',
+  quote_all_identifiers: 'on',
+  search_path: 'odd, pg_catalog',
+  standard_conforming_strings: 'off',
+  synchronous_commit: 'off',
+  TimeZone: 'Asia/Kathmandu',
+  transform_null_equals: 'on',
+  xmlbinary: 'hex',
+  xmloption: 'document',
+};
+
+/** The connection of a role of the server that has all of them. */
+async function oddConnection({ url, connection }: PrivatePostgres): Promise<PostgresConnection> {
+  const set = Object.entries(oddSettings).map(
+    ([name, value]) => `ALTER ROLE odd SET ${name} = ${name === 'search_path' ? value : `'${value}'`}`,
+  );
+  await askPostgres(url, 'CREATE ROLE odd LOGIN SUPERUSER', ...set);
+  return { ...connection, user: 'odd' };
+}
 
 const kind = await postgresSinkKind();
 const key: readonly Column[] = [{ name: 'id', type: 'string' }];

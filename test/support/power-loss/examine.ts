@@ -1,8 +1,11 @@
 import { createHash } from 'node:crypto';
 import type { JsonObject } from '../../../src/core/json.ts';
-import type { Commits, Told } from './commits.ts';
-import { readLedger, type LedgerState, type ListedFile } from './ledger-state.ts';
-import type { Contents } from './recording.ts';
+import type { Contents, Recording, ToldLine } from './recording.ts';
+import { contentsAfter, writeContents } from './disk.ts';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
 
 interface LeftBehind {
   readonly contents: Contents;
@@ -82,4 +85,238 @@ function strayFiles({ contents, lines }: LeftBehind, { files, newest }: LedgerSt
     const isStray = number !== undefined && !listed.has(path) && (newest.get(entity) ?? 0) >= Number(number);
     return isStray ? [`${path} has its name, and the ledger does not list it`] : [];
   });
+}
+
+/** The transactions of a recorded ledger, numbered from 0; -1 is the state before the first. */
+export interface Commits {
+  /** The newest whose last write is among the first `count` operations. */
+  newest(count: number): number;
+  /** The newest of those after which the ledger was as this digest says; null where it never was. */
+  find(digest: string, count: number): number | null;
+}
+
+/** `ledger`: the path of the database in the recorded folder. */
+export function commitsOf(recording: Recording, ledger: string): Commits {
+  const ends = commitEnds(recording);
+  const digests = new Map<number, string>();
+  const digestAfter = (commit: number): string => {
+    const known = digests.get(commit);
+    if (known !== undefined) return known;
+    const { digest } = readLedger(contentsAfter(recording, ends[commit] ?? 0, { random: null }), ledger);
+    digests.set(commit, digest);
+    return digest;
+  };
+  const newest: Commits['newest'] = (count) => ends.findLastIndex((end) => end <= count);
+  return {
+    newest,
+    find: (digest, count) => {
+      for (let commit = newest(count); commit >= -1; commit -= 1) {
+        if (digestAfter(commit) === digest) return commit;
+      }
+      return null;
+    },
+  };
+}
+
+const frameHeadBytes = 24;
+
+/**
+ * After how many operations each transaction stood in SQLite's log: its last frame carries the size of the database in
+ * its head, and the page is written behind that.
+ */
+function commitEnds({ operations }: Recording): readonly number[] {
+  const logs = new Set<number>();
+  const ending = new Set<number>();
+  const ends: number[] = [];
+  for (const [index, operation] of operations.entries()) {
+    if (operation.kind === 'opened') {
+      logs.delete(operation.descriptor);
+      if (operation.path.endsWith('-wal')) logs.add(operation.descriptor);
+    }
+    if (operation.kind !== 'written' || !logs.has(operation.descriptor)) continue;
+    const { descriptor, data } = operation;
+    if (ending.delete(descriptor)) ends.push(index + 1);
+    else if (data.length === frameHeadBytes && data.readUInt32BE(4) > 0) ending.add(descriptor);
+  }
+  return ends;
+}
+
+/** What the program had reported to its user at some point. */
+export interface Told {
+  /** After how many operations the last of it was reported. */
+  readonly at: number;
+  /** Of the account that was being read. */
+  readonly revision: number;
+  /** `run entity` -> records of the pages that were reported as committed. */
+  readonly fetched: ReadonlyMap<string, number>;
+}
+
+export function toldBy({ operations }: Recording, count: number): Told {
+  const fetched = new Map<string, number>();
+  let [at, revision, run] = [0, 0, ''];
+  for (const [index, operation] of operations.slice(0, count).entries()) {
+    if (operation.kind !== 'told') continue;
+    at = index + 1;
+    const line = JSON.parse(operation.text) as ToldLine;
+    if (line.kind === 'step-begins') revision = line.revision;
+    if (line.kind === 'run-started') run = line.run;
+    if (line.kind === 'page-committed') {
+      const of = `${run} ${line.entity}`;
+      fetched.set(of, (fetched.get(of) ?? 0) + line.counts.fetched);
+    }
+  }
+  return { at, revision, fetched };
+}
+
+/** What a reader finds in the database that holds the ledger, after SQLite has recovered it. */
+interface LedgerState {
+  /** Of every table and row: two states with one digest are the same. */
+  readonly digest: string;
+  /** What `PRAGMA integrity_check` says; an error where the file cannot be read at all. */
+  readonly integrity: string;
+  /** Entities whose number of rows is not the number that the ledger has counted. */
+  readonly miscounted: readonly string[];
+  /** `run entity` -> records fetched. */
+  readonly fetched: ReadonlyMap<string, number>;
+  /** Of a JSONL sink: the files of lines that belong to it. */
+  readonly files: readonly ListedFile[];
+  /** `connector/entity` -> the newest change number of its rows. */
+  readonly newest: ReadonlyMap<string, number>;
+}
+
+interface ListedFile {
+  /** From the sink's folder; until the file has its name, `.next` is behind this. */
+  readonly path: string;
+  readonly length: number;
+  readonly hash: string;
+  /** Change numbers of the keys whose last line is in this file. */
+  readonly seqs: readonly number[];
+}
+
+/** Looks at a copy: recovering the database is left to the program. `ledger`: its path in the contents. */
+function readLedger(contents: Contents, ledger: string): LedgerState {
+  const folder = mkdtempSync(join(tmpdir(), 'power-loss-'));
+  try {
+    // Where it was not made yet, or its making is lost, there is nothing of it either.
+    if (!contents.has(ledger)) return readDatabase(':memory:');
+    writeContents(new Map([...contents].filter(([path]) => isOfLedger(path, ledger))), folder);
+    return readDatabase(join(folder, ledger));
+  } catch (error) {
+    const integrity = error instanceof Error ? error.message : 'unreadable';
+    return { ...nothing, digest: '', integrity };
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+/** The database, what SQLite keeps beside it, and the folder that they are in. */
+function isOfLedger(path: string, ledger: string): boolean {
+  return ledger.startsWith(`${path}/`) || [ledger, `${ledger}-wal`, `${ledger}-journal`].includes(path);
+}
+
+function readDatabase(file: string): LedgerState {
+  const db = new Database(file);
+  try {
+    const integrity = String(db.pragma('integrity_check', { simple: true }));
+    const tables = db
+      .prepare<[], Table>(`SELECT name, sql FROM sqlite_schema WHERE type = 'table' ORDER BY name`)
+      .all();
+    const state = { ...nothing, digest: digestOf(db, tables), integrity };
+    if (tables.length === 0) return state;
+    const isJsonl = db.prepare('SELECT kind FROM _sync_meta').pluck().get() === 'jsonl';
+    return {
+      ...state,
+      miscounted: miscountedEntities(db),
+      fetched: fetchedByRun(db),
+      files: isJsonl ? listedFiles(db) : [],
+      newest: newestChanges(db),
+    };
+  } finally {
+    db.close();
+  }
+}
+
+const nothing = { miscounted: [], fetched: new Map(), files: [], newest: new Map() };
+
+interface Table {
+  readonly name: string;
+  readonly sql: string;
+}
+
+function digestOf(db: Database.Database, tables: readonly Table[]): string {
+  const hash = createHash('sha256');
+  for (const { name, sql } of tables) {
+    hash.update(`${sql}\n`);
+    for (const row of db.prepare<[], unknown[]>(`SELECT * FROM "${name}"`).raw().iterate()) {
+      hash.update(
+        JSON.stringify(row.map((value) => (Buffer.isBuffer(value) ? value.toString('hex') : value))),
+      );
+    }
+  }
+  return hash.digest('hex');
+}
+
+function tableOf({ connector, entity }: Owned): string {
+  return `${connector.replaceAll('-', '_')}__${entity}`;
+}
+
+interface Owned {
+  readonly connector: string;
+  readonly entity: string;
+}
+
+function miscountedEntities(db: Database.Database): readonly string[] {
+  const counted = db.prepare<[], Owned & { readonly rows: number }>(
+    'SELECT connector, entity, rows FROM _sync_tables',
+  );
+  return counted.all().flatMap(({ rows, ...owner }) => {
+    const stored = db
+      .prepare(`SELECT count(*) FROM "${tableOf(owner)}"`)
+      .pluck()
+      .get();
+    return stored === rows ? [] : [`${owner.entity}: ${String(stored)} rows, and the ledger counts ${rows}`];
+  });
+}
+
+function fetchedByRun(db: Database.Database): ReadonlyMap<string, number> {
+  const counts = db.prepare<[], [string, number]>("SELECT run || ' ' || entity, fetched FROM _sync_counts");
+  return new Map(counts.raw().all());
+}
+
+function newestChanges(db: Database.Database): ReadonlyMap<string, number> {
+  const tables = db.prepare<[], Owned>('SELECT connector, entity FROM _sync_tables').all();
+  return new Map(
+    tables.map((owner) => {
+      const newest = db
+        .prepare<[], number | null>(`SELECT max(_seq) FROM "${tableOf(owner)}"`)
+        .pluck()
+        .get();
+      return [`${owner.connector}/${owner.entity}`, newest ?? 0];
+    }),
+  );
+}
+
+interface ListedRow extends Owned {
+  readonly length: number;
+  readonly hash: string;
+  readonly firstSeq: number;
+  readonly lastSeq: number;
+}
+
+function listedFiles(db: Database.Database): readonly ListedFile[] {
+  const listed = db.prepare<[], ListedRow>(
+    `SELECT connector, entity, length, hash, first_seq AS firstSeq, last_seq AS lastSeq FROM _sync_files
+     WHERE is_dropped = 0`,
+  );
+  return listed.all().map(({ length, hash, firstSeq, lastSeq, ...owner }) => ({
+    path: `${owner.connector}/${owner.entity}/${String(firstSeq).padStart(12, '0')}.jsonl`,
+    length,
+    hash,
+    seqs: db
+      .prepare<[number, number], number>(
+        `SELECT _seq FROM "${tableOf(owner)}" WHERE _seq BETWEEN ? AND ? AND _hash NOT IN ('', '-')`,
+      )
+      .pluck()
+      .all(firstSeq, lastSeq),
+  }));
 }

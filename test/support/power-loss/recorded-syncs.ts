@@ -8,7 +8,7 @@ import type { ResetScope } from '../../../src/sinks/repair.ts';
 import type { Sink } from '../../../src/sinks/sink-access.ts';
 import { StoppedError, stopAtStep } from '../stop-at-step.ts';
 import { entityNamed, syncOnce } from '../sync-once.ts';
-import { laterMsPerRevision, type RecordedSteps, type ToldLine } from './recorded-steps.ts';
+import { laterMsPerRevision, type RecordedSteps, type ToldLine } from './recording.ts';
 
 const { definition: name, sink: options, steps, ...api } = JSON.parse(process.argv[2] ?? '') as RecordedSteps;
 const definition = loadDefinitions([builtInDefinitionsFolder]).get(name);

@@ -1,5 +1,12 @@
-import { readFileSync } from 'node:fs';
-import { relative } from 'node:path';
+import { readFileSync, closeSync, mkdirSync, openSync, readdirSync, realpathSync, statSync } from 'node:fs';
+import { relative, join } from 'node:path';
+import type { RunEvent } from '../../../src/core/events.ts';
+import type { SinkOptions } from '../../../src/sinks/sink-access.ts';
+import type { SyncOnce } from '../sync-once.ts';
+import { execFileSync, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { testProgram } from '../ensure-built.ts';
 
 /** One step of the recorded process. `descriptor` means what the last `opened` of that number means. */
 export type Operation =
@@ -82,4 +89,108 @@ function readOperation(bytes: Buffer, at: number, data: Buffer, folder: string):
     default:
       throw new Error(`${kind} at byte ${at} is no kind of operation`);
   }
+}
+
+/** What the recorded process does, as JSON in its first argument. */
+export interface RecordedSteps extends Pick<SyncOnce, 'baseUrl' | 'connectorId'> {
+  readonly definition: string;
+  readonly sink: SinkOptions;
+  readonly steps: readonly RecordedStep[];
+}
+
+/** One sync. */
+export interface RecordedStep {
+  /** Of the account; asked for before the sync begins. */
+  readonly revision: number;
+  readonly isFull: boolean;
+  /** The run is left without its end after so many steps. */
+  readonly stopAt?: number;
+  /** All steps of which this is true use one open sink, as a worker does; each other one has its own, as a command. */
+  readonly isSameSink?: boolean;
+  /** This entity is reset with its data before the sync begins. */
+  readonly resets?: string;
+}
+
+/** Between two revisions the clock moves on by this: fields that change all the time are stored again after a day. */
+export const laterMsPerRevision = 25 * 60 * 60 * 1000;
+
+/** What the recorded process writes to its standard output, one line each. */
+export type ToldLine = RunEvent | { readonly kind: 'step-begins'; readonly revision: number };
+
+const source = fileURLToPath(new URL('record-writes.c', import.meta.url));
+const program = testProgram('support/power-loss/recorded-syncs.mjs');
+
+/** Why nothing can be recorded on this machine; null where it can. */
+export function whyNoRecorder(): string | null {
+  if (process.platform !== 'linux') {
+    return `the recorder is preloaded as on Linux, and this is ${process.platform}`;
+  }
+  try {
+    execFileSync('cc', ['--version'], { stdio: 'ignore' });
+    return null;
+  } catch {
+    return 'there is no C compiler (cc)';
+  }
+}
+
+/** Gives the library's path, in `folder`. */
+export function compileRecorder(folder: string): string {
+  const library = join(folder, 'record-writes.so');
+  execFileSync('cc', [
+    '-shared',
+    '-fPIC',
+    '-O1',
+    '-Wall',
+    '-Werror',
+    '-o',
+    library,
+    source,
+    '-ldl',
+    '-lpthread',
+  ]);
+  return library;
+}
+
+interface RecordingOptions extends RecordedSteps {
+  readonly library: string;
+  /** Where the sink lies: what is done below it is recorded. */
+  readonly folder: string;
+  /** For the log and the output, outside `folder`. */
+  readonly workFolder: string;
+  readonly moveTo: (revision: number) => void;
+}
+
+/** Runs syncs in a process of their own and records what it does to the folder. */
+export async function recordSyncs(options: RecordingOptions): Promise<Recording> {
+  const { library, folder, workFolder, moveTo, ...steps } = options;
+  mkdirSync(folder, { recursive: true });
+  const before = readContents(folder);
+  const log = join(workFolder, 'operations.log');
+  const output = openSync(join(workFolder, 'output.log'), 'w');
+  const child = fork(program, [JSON.stringify(steps)], {
+    env: { ...process.env, LD_PRELOAD: library, RECORD_FOLDER: realpathSync(folder), RECORD_LOG: log },
+    stdio: ['ignore', output, 'pipe', 'ipc'],
+  });
+  closeSync(output);
+  let stderr = '';
+  child.stderr?.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
+  child.on('message', (revision) => {
+    moveTo(Number(revision));
+    child.send('moved');
+  });
+  const [code] = (await once(child, 'close')) as [number | null];
+  if (code !== 0) throw new Error(`the recorded process ended with ${code}: ${stderr}`);
+  return { before, operations: readOperations(log, realpathSync(folder)) };
+}
+
+/** What lies in a folder now. */
+export function readContents(folder: string): Contents {
+  return new Map(
+    readdirSync(folder, { recursive: true, encoding: 'utf8' })
+      .sort()
+      .map((path) => {
+        const full = join(folder, path);
+        return [path, statSync(full).isDirectory() ? null : readFileSync(full)];
+      }),
+  );
 }
