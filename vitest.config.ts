@@ -14,7 +14,6 @@ const onPostgres = ['test/e2e/{hostile-service,walks}.test.ts'];
 
 /** `npm run test:times`. */
 const isTimed = process.env['TEST_TIMES'] === '1';
-const timing = isTimed ? ['test/support/cpu-time.ts'] : [];
 
 /**
  * Long files begin first, the longest of all foremost, so that the last worker to end has a short one. Before them come
@@ -39,7 +38,6 @@ const shared = {
   testTimeout: 60_000,
   hookTimeout: 60_000,
   unstubEnvs: true,
-  setupFiles: timing,
   // Hosted machines stall for seconds at times. The report marks a test that passed at its second try.
   retry: process.env['CI'] === undefined ? 0 : 1,
 } as const;
@@ -50,7 +48,7 @@ const repeated = {
     ...shared,
     name: 'on PostgreSQL',
     include: onPostgres,
-    setupFiles: [...timing, 'test/support/on-postgres.ts'],
+    setupFiles: ['test/support/on-postgres.ts'],
   },
 };
 

@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
 import * as z from 'zod';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { FieldType } from '../../src/core/records.ts';
@@ -18,14 +19,22 @@ import {
 } from '../../src/definitions/load-definitions.ts';
 import { upstreamFile } from '../../src/definitions/upstream/upstream-file.ts';
 import { compilePrepare } from '../../src/engine/prepare/prepare-record.ts';
-import {
-  emailMarketing,
-  sentSince,
-  workspaceNotes,
-  type SpecifiedEntity,
-} from '../support/definitions/specification.ts';
 import { recorded } from '../support/recorded-records.ts';
 
+interface SpecifiedEntity {
+  readonly fields: Readonly<Record<string, string>>;
+  readonly actions: Readonly<Record<string, string>>;
+  readonly searchable?: Readonly<Record<string, string>>;
+}
+
+// `as`: the file has no other shape.
+const { emailMarketing, workspaceNotes, sentSince } = parse(
+  readFileSync('test/fixtures/specified-entities.yaml', 'utf8'),
+) as {
+  readonly emailMarketing: Readonly<Record<string, SpecifiedEntity>>;
+  readonly workspaceNotes: Readonly<Record<string, SpecifiedEntity>>;
+  readonly sentSince: Readonly<Record<string, Pick<SpecifiedEntity, 'fields'>>>;
+};
 const definitions = loadDefinitions([builtInDefinitionsFolder]);
 
 describe.each([

@@ -8,7 +8,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { systemClock } from '../../src/core/clock.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { connectRedis, examineRedis } from '../../src/jobs/connect-redis.ts';
-import { startRelay } from '../support/forgetful-relay.ts';
+import { startRelay } from '../support/postgres-proxy.ts';
 import { instantClock } from '../support/instant-clock.ts';
 import { freePort, startRedis } from '../support/redis.ts';
 import { addSync } from '../../src/jobs/open-queue-set.ts';
@@ -64,7 +64,7 @@ it('connects where this process had no time to read the answer within two second
 
 it('connects anew where a firewall has forgotten the connection, and its copy for blocking reads too', async () => {
   await using redis = await startRedis();
-  await using relay = await startRelay(redis.port);
+  using relay = await startRelay(redis.port);
   const url = new Secret(`redis://127.0.0.1:${relay.port}`);
   const connection = await connectRedis({ url, prefix }, { maxRetriesPerRequest: null, socketTimeout: 300 });
   const copy = connection.redis.duplicate();

@@ -30,7 +30,7 @@ import { textHash } from '../../src/sql/database.ts';
 import { postgresSinkKindOn } from '../contracts/postgres-sink-kind.ts';
 import { benchOfTest } from '../contracts/sink/use-bench.ts';
 import { cliSecret, startCliService, writeCliConfig } from '../support/cli-config.ts';
-import { startRelay } from '../support/forgetful-relay.ts';
+import { startRelay } from '../support/postgres-proxy.ts';
 import { it } from '../support/it.ts';
 import { sharedPostgres, startPostgres, type PrivatePostgres } from '../support/postgres.ts';
 import { callCli } from '../support/run-cli.ts';
@@ -94,7 +94,7 @@ it.each([1, 2])('reports a connection that breaks at its first question, with ho
 
 it('replaces a connection that a firewall has forgotten, and waits for a statement that takes long', async () => {
   const server = await sharedPostgres();
-  await using relay = await startRelay(server.port);
+  using relay = await startRelay(server.port);
   const connections = openConnections({
     connection: { ...server.connection, hosts: [{ host: '127.0.0.1', port: relay.port }] },
     direct: null,

@@ -80,6 +80,45 @@ export async function startPostgresProxy(port: number) {
 
 const all: Passing = { fromClient: ({ length }) => length, fromServer: ({ length }) => length };
 
+/** A proxy that gives clients numbers of its own for the server's processes, as a pooler does. */
+export async function startPooler(port: number): Promise<PostgresProxy> {
+  const proxy = await startPostgresProxy(port);
+  let clients = 0;
+  proxy.rule(() => {
+    const pid = 1_000_000 + ++clients;
+    return { ...all, fromServer: (bytes) => renumber(bytes, pid) };
+  });
+  return proxy;
+}
+
+/** BackendKeyData: `K`, the length 12, the number of the process, a secret. */
+const keyData = Buffer.from([0x4b, 0, 0, 0, 12]);
+
+function renumber(bytes: Buffer, pid: number): number {
+  const at = bytes.indexOf(keyData);
+  if (at >= 0) bytes.writeInt32BE(pid, at + keyData.length);
+  return bytes.length;
+}
+
+/** A proxy that forgets the connections that there are, as a firewall does: their bytes go nowhere, and new ones work. */
+export async function startRelay(port: number) {
+  const proxy = await startPostgresProxy(port);
+  let [made, forgotten] = [0, 0];
+  proxy.rule(() => {
+    const number = ++made;
+    const pass: Passing['fromClient'] = ({ length }) =>
+      number <= forgotten ? new Promise(() => undefined) : length;
+    return { fromClient: pass, fromServer: pass };
+  });
+  return {
+    port: proxy.port,
+    forget: (): void => {
+      forgotten = made;
+    },
+    [Symbol.dispose]: (): void => proxy.close(),
+  };
+}
+
 /** `COMMIT` as the whole text of a query. */
 export function isCommit(bytes: Buffer): boolean {
   return bytes.includes('COMMIT\0');

@@ -20,7 +20,7 @@ import {
 } from '../../contracts/sink/fixture.ts';
 import { holding } from '../../contracts/sink/holding.ts';
 import { benchOfTest } from '../../contracts/sink/use-bench.ts';
-import { startPooler } from '../../support/postgres-pooler.ts';
+import { startPooler } from '../../support/postgres-proxy.ts';
 import { askPostgres, sharedPostgres, startPostgres } from '../../support/postgres.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 import {
@@ -189,7 +189,7 @@ describe('leases', () => {
   it('asks for no lock through a pooler, and goes by the lease alone', async () => {
     const postgres = await sharedPostgres();
     const pooler = await startPooler(postgres.port);
-    onTestFinished(async () => await pooler.close());
+    onTestFinished(() => pooler.close());
     const bench = benchOfTest(kind);
     const open = async () => await openAt(bench, atPort(bench, pooler.port));
     const [first, second, third] = [await open(), await open(), await open()];

@@ -15,7 +15,7 @@ import { useBench } from '../../contracts/sink/use-bench.ts';
 import { startCliService } from '../../support/cli-config.ts';
 import { testProgram } from '../../support/ensure-built.ts';
 import { it } from '../../support/it.ts';
-import { startPooler } from '../../support/postgres-pooler.ts';
+import { startPooler } from '../../support/postgres-proxy.ts';
 import { askPostgres, startPostgres, type PrivatePostgres, sharedPostgres } from '../../support/postgres.ts';
 import { startScript } from '../../support/run-cli.ts';
 import { lastStep } from '../../support/sinks/made-up-versions.ts';
@@ -163,7 +163,7 @@ describe('check server', () => {
       expect(await poolerOf(null)).toMatch(/^warning: url leads to a pooler: .* free after 30 s/);
       expect(await poolerOf(connection)).toMatch(/^warning: directUrl leads to a pooler too/);
       expect(await poolerOf(server.connection)).toBe('ok: one at url, and locks go around it');
-      await pooler.close();
+      pooler.close();
     });
 
     it('warns of what is not encrypted, and of certificates that are not checked', async () => {
