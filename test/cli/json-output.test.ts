@@ -19,7 +19,7 @@ import {
 } from 'typescript/unstable/sync';
 import { outputVersion } from '../../src/cli/output/json-text.ts';
 
-const root = path.resolve(import.meta.dirname, '../../..');
+const root = path.resolve(import.meta.dirname, '../..');
 const cli = path.join(root, 'src/cli');
 
 /**
