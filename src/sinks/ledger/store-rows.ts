@@ -72,22 +72,7 @@ export async function readStored(commit: Commit, shown: readonly EntityRows[], i
       isMet && met.length > 0 ? current.seen.load(tx, entity, met) : null,
       current.raw.load(tx, entity, rowsToSet(shown, { entity, rows, newRows })),
     ]);
-    batches.set(entity, {
-      entity,
-      table,
-      rows,
-      newRows,
-      written: [],
-      owners: new Map(),
-      elsewhere: [],
-      firstMet: new Set(),
-      files: [],
-      collided: new Set(),
-      partial: [],
-      inserted: 0,
-      updated: 0,
-      revived: 0,
-    });
+    batches.set(entity, newBatch(entity, table, rows, newRows));
   }
   return { batches, numbers, missed, isMet };
 }
@@ -117,16 +102,13 @@ export async function storeRows(
     await writeBatch(commit, batch, missed.has(batch.entity));
     await doubtListings(commit, batch.entity, batch.collided);
   }
-  commit.current.raw.save(commit.tx);
-  noteStored(
-    commit.tx,
-    commit.held.connector,
-    [...batches.values()].map(({ entity, inserted, revived, updated }) => {
-      // A row that came back counts as updated.
-      return { entity, inserted, revived, changed: updated - revived };
-    }),
-    { origin: commit.current.origin, now: commit.stamp.now, numbers },
-  );
+  const { current, held, stamp, tx } = commit;
+  current.raw.save(tx);
+  const stored = [...batches.values()].map(({ entity, inserted, revived, updated }) => {
+    // A row that came back counts as updated.
+    return { entity, inserted, revived, changed: updated - revived };
+  });
+  noteStored(tx, held.connector, stored, { origin: current.origin, now: stamp.now, numbers });
   return counts;
 }
 
@@ -217,10 +199,8 @@ async function writeBatch(
   const { entity, table, written, owners, elsewhere, firstMet, files, partial } = batch;
   const of = { connector: held.connector, entity };
   await table.write(tx, written, stamp);
-  table.setOwners(
-    tx,
-    [...owners].map(([row, owner]) => ({ row, owner })),
-  );
+  const rowOwners = [...owners].map(([row, owner]) => ({ row, owner }));
+  table.setOwners(tx, rowOwners);
   meetElsewhere(tx, { ...of, origin: current.origin }, elsewhere);
   if (isAnyMissing) endMissing(tx, of, [...firstMet]);
   await noteFiles(tx, of, files);
@@ -233,27 +213,37 @@ export interface ShownRows extends EntityRows, Showing {
   readonly owner: number | null;
 }
 
-/** An entity's records in a commit: their stored rows, and the rows to write. */
-export interface Batch {
-  readonly entity: EntityName;
-  readonly table: RecordTable;
-  /** Rows by key text, as left by the records so far. */
-  readonly rows: Map<string, StoredRow>;
-  /** Row numbers of the keys that are new. */
-  readonly newRows: Map<string, number>;
-  readonly written: WrittenRow[];
-  readonly owners: Map<number, number>;
-  readonly elsewhere: RowAt[];
-  /** Stored rows that this chain has met for the first time. */
-  readonly firstMet: Set<number>;
-  readonly files: FileNote[];
-  /** Rows that their owners show as they were before another listing changed them. */
-  readonly collided: Set<number>;
-  /** Records that came only in part; nothing of them is stored. */
-  readonly partial: Quarantined[];
-  inserted: number;
-  updated: number;
-  revived: number;
+type Batch = ReturnType<typeof newBatch>;
+
+/**
+ * An entity's records in a commit: their stored rows, and the rows to write. `rows`: by key text, as left by the
+ * records so far. `newRows`: row numbers of the keys that are new.
+ */
+function newBatch(
+  entity: EntityName,
+  table: RecordTable,
+  rows: Map<string, StoredRow>,
+  newRows: ReadonlyMap<string, number>,
+) {
+  return {
+    entity,
+    table,
+    rows,
+    newRows,
+    written: [] as WrittenRow[],
+    owners: new Map<number, number>(),
+    elsewhere: [] as RowAt[],
+    /** Stored rows that this chain has met for the first time. */
+    firstMet: new Set<number>(),
+    files: [] as FileNote[],
+    /** Rows that their owners show as they were before another listing changed them. */
+    collided: new Set<number>(),
+    /** Records that came only in part; nothing of them is stored. */
+    partial: [] as Quarantined[],
+    inserted: 0,
+    updated: 0,
+    revived: 0,
+  };
 }
 
 /** Context in which the records of a commit are met. */

@@ -13,14 +13,13 @@ import {
   lookForRow,
   sweptToShared,
   type Needs,
-  type OtherPlace,
 } from '../../decisions/missing-rows.ts';
 import type { Candidate, EndedPartition, EntityMissing, Judgement, TombstoneChoice } from '../../deletes.ts';
 import { parseParams } from '../../stored-json.ts';
 import { long, type Commit, type InLease, type Ledger } from '../ledger.ts';
 import type { Leftover } from '../partitions/due-partitions.ts';
 import { transitions } from '../partitions/transitions.ts';
-import type { OwnedRow, KeyedRow, RecordTable, RowOwner } from '../driver.ts';
+import type { OwnedRow, OwnerFrom, KeyedRow, RecordTable, RowOwner } from '../driver.ts';
 import { readStored, storeRows } from '../store-rows.ts';
 import { tableNumbers, addDeleted, openStoredTable } from '../tables.ts';
 import {
@@ -327,35 +326,15 @@ export async function sweepRows(commit: Commit, limit: number): Promise<{ readon
   return { isDone: false };
 }
 
-/** Stored state of the next partitions of one entity to sweep. */
-interface SweepRead {
-  /**
-   * Rows by id of their partition, for as many partitions as there are steps for: rows that it owns, in their order,
-   * and rows of others that it has shown. The last partition may be incomplete.
-   */
-  readonly partitions: ReadonlyMap<
-    number,
-    {
-      readonly rows: readonly OwnedRow[];
-      readonly isRowsWhole: boolean;
-      readonly shared: readonly SharedRow[];
-      readonly isSharedWhole: boolean;
-    }
-  >;
-  /** Other places of the rows that their owner has not shown, by row. */
-  readonly places: ReadonlyMap<number, readonly OtherPlace[]>;
-  /** Owners of the shared rows that this chain has met, by row. */
-  readonly owners: ReadonlyMap<number, number | null>;
-  /** Places of these owners and of the swept partitions themselves, by id. */
-  readonly placesById: ReadonlyMap<number, OtherPlace>;
-}
+type SweepRead = Awaited<ReturnType<typeof readSweep>>;
 
+/** Reads the stored state of the next partitions of one entity to sweep. */
 async function readSweep(
   { held: { connector }, current, tx }: Commit,
   entity: EntityName,
   partitions: readonly UnsweptPartition[],
   limit: number,
-): Promise<SweepRead> {
+) {
   const table = current.tables.get(entity);
   const of = { connector, entity };
   const ownersFrom = partitions
@@ -387,9 +366,16 @@ async function readSweep(
   const owners = new Map([...sharedRows].map(([row, { owner }]) => [row, owner]));
   const ids = [...new Set([...owners.values(), ...read.map(({ id }) => id)])].flatMap((id) => id ?? []);
   return {
+    /**
+     * Rows by id of their partition, for as many partitions as there are steps for: rows that it owns, in their order,
+     * and rows of others that it has shown. The last partition may be incomplete.
+     */
     partitions: new Map(read.map((one) => [one.id, one])),
+    /** Other places of the rows that their owner has not shown, by row. */
     places,
+    /** Owners of the shared rows that this chain has met, by row. */
     owners,
+    /** Places of these owners and of the swept partitions themselves, by id. */
     placesById: await placesById(tx, ids),
   };
 }
@@ -552,14 +538,11 @@ export async function deleteRows(
 
 async function noteJudged(commit: Commit, entity: EntityName, going: readonly GoingRow[]): Promise<void> {
   const { held, stamp, tx } = commit;
-  const below = await readRowsBelow(
-    commit,
-    going.map(({ row, keyText }) => ({ entity, row, keyText })),
-  );
+  const roots = going.map((one) => ({ ...one, entity }));
+  const below = await readRowsBelow(commit, roots);
   const counts = new Map<EntityName, number>();
-  for (const { row, keyText, permission } of going) {
-    const root = { entity, row, keyText };
-    if (permission === 'judged') {
+  for (const root of roots) {
+    if (root.permission === 'judged') {
       counts.set(entity, (counts.get(entity) ?? 0) + 1);
       below.addUp(root, counts);
     }
@@ -597,11 +580,8 @@ export async function deleteMissing(
     });
     await deleteRows(commit, entity, going);
     const gone = new Set(going.map(({ row }) => row));
-    endMissing(
-      tx,
-      of,
-      numbers.filter((row) => !gone.has(row)),
-    );
+    const staying = numbers.filter((row) => !gone.has(row));
+    endMissing(tx, of, staying);
     deleted += going.length;
     if (ready.length === 0 || deleted >= limit) return deleted;
   }
@@ -753,27 +733,16 @@ async function readRows(
     if (table === undefined) continue;
     const byId = new Map(ofEntity.map((one) => [one.id, one]));
     const isLeading = (await entitiesLeadingOn(commit, [entity])).has(entity);
-    for await (const batch of liveBatches(
-      commit,
-      table,
-      [...byId.keys()].map((owner) => ({ owner, after: 0 })),
-    )) {
-      await current.seen.load(
-        commit.tx,
-        entity,
-        batch.map(({ row }) => row),
-      );
+    const owners = ofEntity.map(({ id }) => ({ owner: id, after: 0 }));
+    for await (const batch of liveBatches(commit, table, owners)) {
+      const rows = batch.map(({ row }) => row);
+      await current.seen.load(commit.tx, entity, rows);
       const going = batch.filter(
         ({ row }) => !current.seen.has(entity, row) || current.seen.hasInOwner(entity, row),
       );
-      const named = going.filter(({ row }) => isLeading || rootNames.has(nameOf({ entity, row })));
-      const keyed =
-        named.length === 0
-          ? new Map<number, never>()
-          : await table.rows(
-              commit.tx,
-              named.map(({ row }) => row),
-            );
+      const numbers = going.map(({ row }) => row);
+      const named = numbers.filter((row) => isLeading || rootNames.has(nameOf({ entity, row })));
+      const keyed = named.length === 0 ? new Map<number, never>() : await table.rows(commit.tx, named);
       for (const { row, owner } of going) {
         const partition = byId.get(owner);
         const known = keyed.get(row);
@@ -789,8 +758,8 @@ async function readRows(
 async function* liveBatches(
   { tx }: Pick<Commit, 'tx'>,
   table: RecordTable,
-  owners: Parameters<RecordTable['liveRows']>[1],
-): AsyncGenerator<Awaited<ReturnType<RecordTable['liveRows']>>> {
+  owners: readonly OwnerFrom[],
+): AsyncGenerator<readonly OwnedRow[]> {
   for (let left = owners; left.length > 0;) {
     const batch = await table.liveRows(tx, left, rowsAtOnce);
     yield batch;
@@ -836,11 +805,8 @@ export async function deleteOrphans(commit: Commit, limit: number): Promise<read
   let left = limit;
   const gone = await orphansGone(tx, { connector, run: current.run, limit });
   for (const [entity, orphans] of grouped(gone, (one) => one.entity)) {
-    const going = await goingAlong(
-      commit,
-      entity,
-      orphans.map(({ row }) => row),
-    );
+    const rows = orphans.map(({ row }) => row);
+    const going = await goingAlong(commit, entity, rows);
     if (going.length === 0) continue;
     await deleteRows(commit, entity, going);
     count(entity, going.length);
@@ -901,12 +867,15 @@ async function emptyPartitions(commit: Commit, ended: readonly EndedPartitionRow
   return { steps, rows };
 }
 
+/** Stored state of partitions of one entity, and the decisions about their rows. */
+type OrphansOf = Awaited<ReturnType<typeof readOrphans>>;
+
 async function readOrphans(
   commit: Commit,
   entity: EntityName,
   ended: readonly EndedPartitionRow[],
   limit: number,
-): Promise<OrphansOf> {
+) {
   const { current, held, tx } = commit;
   const table = current.keeps.has(entity) ? undefined : current.tables.get(entity);
   const owners = ended.map(({ id, sweptTo }) => ({ owner: id, after: sweptTo }));
@@ -922,14 +891,16 @@ async function readOrphans(
   const ends = grouped(below, ({ row }) => row);
   return {
     table,
+    /** Live rows by partition, as many as there are steps for. */
     live: new Map(ended.slice(0, last + 1).map(({ id }) => [id, byOwner.get(id) ?? []])),
     places: await otherPlaces(tx, { connector: held.connector, entity }, numbers),
     mayMove,
     keyed,
+    /** Partitions that the delete of each row would end. */
     ends: new Map([...ends].map(([row, below]) => [row, below.map(({ id }) => id)])),
-    moved: [],
-    orphans: [],
-    going: [],
+    moved: [] as RowOwner[],
+    orphans: [] as Missed[],
+    going: [] as GoingRow[],
   };
 }
 
@@ -937,21 +908,6 @@ async function readOrphans(
 export interface EndedPartitionRow extends EndedPartition {
   /** Rows up to here have been checked, and stay. */
   readonly sweptTo: number;
-}
-
-/** Stored state of partitions of one entity, and the decisions about their rows. */
-interface OrphansOf {
-  readonly table: RecordTable | undefined;
-  /** Live rows by partition, as many as there are steps for. */
-  readonly live: ReadonlyMap<number, readonly OwnedRow[]>;
-  readonly places: ReadonlyMap<number, readonly OtherPlace[]>;
-  readonly mayMove: boolean;
-  readonly keyed: ReadonlyMap<number, GoingRow>;
-  /** Partitions that the delete of each row would end. */
-  readonly ends: ReadonlyMap<number, readonly number[]>;
-  readonly moved: RowOwner[];
-  readonly orphans: Missed[];
-  readonly going: GoingRow[];
 }
 
 /**

@@ -24,11 +24,12 @@ import { keyedColumns, keyedRow, type KeyedCells } from '../../records/mark-rows
 import { parseReport } from '../../stored-json.ts';
 import { holdingFor, storedIdentity } from '../connectors.ts';
 import { noteAction } from '../actions.ts';
-import type { Taken, KeyedRow, RowOwner, RewrittenLines, RecordTables } from '../driver.ts';
+import type { Taken, KeyedRow, RecordTable, RowOwner, RewrittenLines, RecordTables } from '../driver.ts';
 import { outsideRun, type Ledger } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
 import {
   renewTable,
+  openStoredTable,
   storedTable,
   countEndedVersions,
   countVersions,
@@ -429,30 +430,20 @@ function matcherOf(
   columns: readonly string[],
   keyTexts: ReadonlySet<string>,
 ): (record: JsonObject) => boolean {
-  const keys = [...keyTexts].flatMap((text) => keyPartsOf(text, columns.length) ?? []);
-  const width = columns.length;
-  const known = new Map<string, ReadonlySet<string>>();
-  /** The keys by the parts that a record has. */
-  const keysBy = (has: readonly number[]): ReadonlySet<string> => {
-    const name = has.join();
-    const made = known.get(name) ?? new Set<string>();
-    if (!known.has(name)) {
-      for (let at = 0; at < keys.length; at += width) {
-        (made as Set<string>).add(textOf(has.map((index) => keys[at + index] ?? null)));
-      }
-      known.set(name, made);
-    }
-    return made;
-  };
+  const keys = [...keyTexts].flatMap((text) => {
+    const parts = keyPartsOf(text, columns.length);
+    return parts === null ? [] : [parts];
+  });
+  /** Texts of all keys, by the parts that a record has. */
+  const textsOfKeys = new Map<string, ReadonlySet<string>>();
   return (record) => {
-    const has = columns.flatMap((name, index) => ((memberOf(record, name) ?? null) === null ? [] : [index]));
+    const parts = columns.map((name) => memberOf(record, name) ?? null);
+    const has = [...parts.keys()].filter((index) => parts[index] !== null);
     if (has.length === 0) return false;
-    return keysBy(has).has(textOf(has.map((index) => memberOf(record, columns[index] ?? '') ?? null)));
+    const textOf = (key: readonly (ColumnValue | JsonValue)[]): string =>
+      JSON.stringify(has.map((index) => partText(key[index] ?? null)));
+    return knownOrMade(textsOfKeys, has.join(), () => new Set(keys.map(textOf))).has(textOf(parts));
   };
-}
-
-function textOf(parts: readonly (ColumnValue | JsonValue)[]): string {
-  return JSON.stringify(parts.map(partText));
 }
 
 /** A refused record may have an object in its key, which a person gives as JSON. */
@@ -556,189 +547,160 @@ const versionsAtOnce = 2_000;
 const dayMs = 24 * 60 * 60 * 1_000;
 
 /** Counts expired data of the entities that were not checked within a day, or of all where `isAsked`. */
-export async function countExpired(
+async function countExpired(
   ledger: Ledger,
   connector: ConnectorName,
   { entities, isAsked }: Pick<ExpireRequest, 'entities' | 'isAsked'>,
 ): Promise<readonly DueOf[]> {
   const counts: DueOf[] = [];
   for (const retention of entities) {
-    const { entity, quarantinedBefore } = retention;
-    const found = await ledger.db.read(async (tx) => {
-      const table = await storedTable(tx, { connector, entity });
-      if (table === undefined) return null;
-      const checkedAt = await readCheckedAt(tx, { connector, entity });
-      const isFresh = checkedAt !== null && Date.parse(checkedAt) > ledger.clock.now() - dayMs;
-      if (isFresh && !isAsked) return null;
-      const of = { ledger, connector, retention, table };
-      const quarantined =
-        quarantinedBefore === null
-          ? 0
-          : await cellOf<number>(
-              tx,
-              `SELECT count(*) FROM _sync_quarantine
-               WHERE connector = :connector AND entity = :entity AND last_seen_at < :before`,
-              { connector, entity, before: quarantinedBefore },
-            );
-      const rows = await countRows(tx, of);
-      const files = (await oldFiles(tx, of)).length;
-      const before = await versionsBefore(tx, of);
-      const versions =
-        before === null ? 0 : await countEndedVersions(tx, ledger.records, { connector, entity }, before);
-      const expired = { entity, rows, quarantined: quarantined ?? 0, files, versions };
-      return { ...expired, of: await countAll(tx, of, expired) };
+    await ledger.db.read(async (tx) => {
+      const expiring = await openExpiring(tx, ledger, connector, retention);
+      if (expiring === null) return;
+      const sql = `SELECT checked_at FROM _sync_retained WHERE ${ofTable}`;
+      const checkedAt = await cellOf<Instant | null>(tx, sql, { ...expiring.of });
+      const isFresh = typeof checkedAt === 'string' && Date.parse(checkedAt) > ledger.clock.now() - dayMs;
+      if (isAsked || !isFresh) counts.push(await countDue(tx, expiring));
     });
-    if (found !== null) counts.push(found);
   }
   return counts;
 }
 
+/** Totals, which the guards compare with, include deleted rows and current versions. */
+async function countDue(tx: Tx, expiring: Expiring): Promise<DueOf> {
+  const { ledger, retention, of } = expiring;
+  const { deletedBefore, publishedThrough: through, quarantinedBefore } = retention;
+  const count = async (sql: string, values: Values): Promise<number> =>
+    (await cellOf<number>(tx, sql, { ...of, ...values })) ?? 0;
+  const expired = {
+    entity: of.entity,
+    rows:
+      deletedBefore === null
+        ? 0
+        : await count(`SELECT count(*) ${isOld(expiring)}`, { before: deletedBefore, through }),
+    quarantined:
+      quarantinedBefore === null
+        ? 0
+        : await count(`SELECT count(*) ${isOldRefused}`, { before: quarantinedBefore }),
+    files: (await oldFiles(tx, expiring)).length,
+    versions: 0,
+  };
+  const before = await versionsBefore(tx, expiring);
+  if (before !== null) expired.versions = await countEndedVersions(tx, ledger.records, of, before);
+  if (expired.rows + expired.files + expired.versions === 0) {
+    return { ...expired, of: { rows: 0, files: 0, versions: 0 } };
+  }
+  const rows = await count(`SELECT rows FROM _sync_tables WHERE ${ofTable}`, {});
+  const files = await count(`SELECT count(file) FROM _sync_downloads WHERE ${ofTable}`, {});
+  const closed = expired.versions === 0 ? 0 : await countVersions(tx, ledger.records, of);
+  return { ...expired, of: { rows, files, versions: rows + closed } };
+}
+
 /** Removes it, batch by batch, each in one transaction: after a kill the next one continues. */
-export async function expireRows(
+async function expireRows(
   ledger: Ledger,
   taken: Taken,
   { entities, removeFile, signal }: ExpireRequest,
 ): Promise<readonly ExpiredOf[]> {
-  const { connector } = taken;
   const expired: ExpiredOf[] = [];
   // Before its row goes, a delete becomes a line that readers of files find.
   await ledger.lines?.write(taken);
   const transact = async <Result>(work: (tx: Tx) => Promise<Result>): Promise<Result> =>
     await outsideRun(taken, work, {});
   for (const retention of entities) {
-    const { entity, quarantinedBefore } = retention;
-    const table = await taken.read(async (tx) => await storedTable(tx, { connector, entity }));
-    if (table === undefined) continue;
-    const of = { ledger, connector, retention, table };
-    const counts = { entity, rows: 0, quarantined: 0, files: 0, versions: 0 };
+    const expiring = await taken.read(
+      async (tx) => await openExpiring(tx, ledger, taken.connector, retention),
+    );
+    if (expiring === null) continue;
+    const { of } = expiring;
+    const counts = { entity: of.entity, rows: 0, quarantined: 0, files: 0, versions: 0 };
     const removeAll = async (files: readonly string[]): Promise<void> => {
-      for (const file of files) await removeFile(entity, file);
+      for (const file of files) await removeFile(of.entity, file);
       counts.files += files.length;
     };
     for (;;) {
       signal.throwIfAborted();
-      const old = await taken.read(async (tx) => await oldRows(tx, of));
+      const old = await taken.read(async (tx) => await oldRows(tx, expiring));
       await removeAll(old.files);
-      await transact(async (tx) => await removeRows(tx, of, old.rows));
+      await transact(async (tx) => await removeRows(tx, expiring, old.rows));
       counts.rows += old.rows.length;
       if (old.rows.length < rowsAtOnce) break;
     }
     for (let deleted = -1; deleted !== 0; counts.versions += deleted) {
       signal.throwIfAborted();
       deleted = await transact(async (tx) => {
-        const before = await versionsBefore(tx, of);
+        const before = await versionsBefore(tx, expiring);
         if (before === null) return 0;
         // The oldest ones first.
         const what = { before, limit: versionsAtOnce };
-        return await deleteEndedVersions(tx, ledger.records, { connector, entity }, what);
+        return await deleteEndedVersions(tx, ledger.records, of, what);
       });
     }
-    const files = await taken.read(async (tx) => await oldFiles(tx, of));
+    const files = await taken.read(async (tx) => await oldFiles(tx, expiring));
     await removeAll(files.map(({ file }) => file));
-    counts.quarantined = await transact(async (tx) => {
-      await tx.run(
-        `UPDATE _sync_downloads SET file = NULL, replaced = NULL, bytes = NULL, sha256 = NULL, stored_type = NULL,
-           stored_version = NULL, stored_at = NULL, stored_run = NULL
-         WHERE connector = :connector AND id IN {ids bigint}`,
-        { connector, ids: files.map(({ id }) => id) },
-      );
-      const { withheld } = retention;
-      await noteChecked(tx, { connector, entity }, { at: instant(ledger.clock.now()), withheld });
-      if (quarantinedBefore === null) return 0;
-      return await tx.run(
-        `DELETE FROM _sync_quarantine
-         WHERE connector = :connector AND entity = :entity AND last_seen_at < :before`,
-        { connector, entity, before: quarantinedBefore },
-      );
-    });
+    counts.quarantined = await transact(async (tx) => await noteChecked(tx, expiring, files));
     expired.push(counts);
   }
   await removeNotedLines(ledger, taken, signal);
   return expired;
 }
 
+const ofTable = 'connector = :connector AND entity = :entity';
+const isOldRefused = `FROM _sync_quarantine WHERE ${ofTable} AND last_seen_at < :before`;
+
 /** Table whose data may have expired. */
 interface Expiring {
   readonly ledger: Ledger;
-  readonly connector: ConnectorName;
+  readonly of: OfEntity;
   readonly retention: Retention;
-  /** Stored form of the table. */
-  readonly table: EntityTable;
+  readonly table: RecordTable;
 }
 
-function isOld({ ledger: { records }, connector, table }: Expiring): string {
-  const name = quoted(records.tableName(connector, table.entity));
-  return `FROM ${name} WHERE _deleted_at < :before AND _seq <= :through`;
+/** Null where nothing of the entity was ever stored. */
+async function openExpiring(
+  tx: Tx,
+  ledger: Ledger,
+  connector: ConnectorName,
+  retention: Retention,
+): Promise<Expiring | null> {
+  const of = { connector, entity: retention.entity };
+  const table = await openStoredTable(tx, ledger.records, of);
+  return table === undefined ? null : { ledger, of, retention, table };
 }
 
-async function countRows(tx: Tx, of: Expiring): Promise<number> {
-  const { deletedBefore: before, publishedThrough: through } = of.retention;
-  if (before === null) return 0;
-  return (await cellOf<number>(tx, `SELECT count(*) ${isOld(of)}`, { before, through })) ?? 0;
+function isOld({ ledger: { records }, of: { connector, entity } }: Expiring): string {
+  return `FROM ${quoted(records.tableName(connector, entity))} WHERE _deleted_at < :before AND _seq <= :through`;
 }
 
-/** Totals that the guards compare with: rows include deleted ones, versions include current ones. */
-async function countAll(tx: Tx, of: Expiring, expired: ExpiredOf): Promise<DueOf['of']> {
-  const { ledger, connector, table } = of;
-  const { entity } = table;
-  const isAny = expired.rows + expired.files + expired.versions > 0;
-  if (!isAny) return { rows: 0, files: 0, versions: 0 };
-  const where = 'WHERE connector = :connector AND entity = :entity';
-  const rows =
-    (await cellOf<number>(tx, `SELECT rows FROM _sync_tables ${where}`, { connector, entity })) ?? 0;
-  const files = await cellOf<number>(tx, `SELECT count(file) FROM _sync_downloads ${where}`, {
-    connector,
-    entity,
-  });
-  const closed = expired.versions === 0 ? 0 : await countVersions(tx, ledger.records, { connector, entity });
-  return { rows, files: files ?? 0, versions: rows + closed };
-}
-
-interface OldRows {
-  readonly rows: readonly KeyedRow[];
-  readonly files: readonly string[];
-}
-
-/** Tombstones that are old enough and published everywhere. */
-async function oldRows(tx: Tx, expiring: Expiring): Promise<OldRows> {
-  const { ledger, connector, table, retention } = expiring;
+/** Tombstones that are old enough and published everywhere, and their files. */
+async function oldRows(tx: Tx, expiring: Expiring) {
+  const { of, table, retention } = expiring;
   const { deletedBefore: before, publishedThrough: through } = retention;
   if (before === null) return { rows: [], files: [] };
-  const numbers = await columnOf<number>(tx, `SELECT _row ${isOld(expiring)} ORDER BY _row LIMIT :limit`, {
-    before,
-    through,
-    limit: rowsAtOnce,
-  });
-  const rows = [
-    ...(await ledger.records.open({ connector, table, stored: table.columns }).rows(tx, numbers)).values(),
-  ];
-  const of = { connector, entity: table.entity };
-  return {
-    rows,
-    files: await filesOf(
-      tx,
-      of,
-      rows.map(({ keyText }) => keyText),
-    ),
-  };
+  const sql = `SELECT _row ${isOld(expiring)} ORDER BY _row LIMIT :limit`;
+  const numbers = await columnOf<number>(tx, sql, { before, through, limit: rowsAtOnce });
+  const rows = [...(await table.rows(tx, numbers)).values()];
+  const keyTexts = rows.map(({ keyText }) => keyText);
+  return { rows, files: await filesOf(tx, of, keyTexts) };
 }
 
-async function removeRows(tx: Tx, of: Expiring, rows: readonly KeyedRow[]): Promise<void> {
+/** Readers of changes after `complete_after` miss no delete. */
+async function removeRows(tx: Tx, { ledger, of }: Expiring, rows: readonly KeyedRow[]): Promise<void> {
   if (rows.length === 0) return;
-  const { ledger, connector, table } = of;
-  const { entity } = table;
+  const { connector, entity } = of;
   const name = quoted(ledger.records.tableName(connector, entity));
-  const numbers = rows.map(({ row }) => row);
-  const highest = await cellOf<number>(tx, `SELECT max(_seq) FROM ${name} WHERE _row IN {numbers bigint}`, {
-    numbers,
-  });
+  const newest = `SELECT max(_seq) FROM ${name} WHERE _row IN {numbers bigint}`;
+  const completeAfter = await cellOf<number>(tx, newest, { numbers: rows.map(({ row }) => row) });
   await removeForGood({ tx, records: ledger.records, connector }, entity, rows);
-  await forgetFiles(
-    tx,
-    { connector, entity },
-    rows.map(({ keyText }) => keyText),
+  const keyTexts = rows.map(({ keyText }) => keyText);
+  await forgetFiles(tx, of, keyTexts);
+  await tx.run(
+    `INSERT INTO _sync_retained AS r (connector, entity, complete_after)
+     VALUES (:connector, :entity, :completeAfter)
+     ON CONFLICT (connector, entity) DO UPDATE SET complete_after = excluded.complete_after
+     WHERE r.complete_after < excluded.complete_after`,
+    { ...of, completeAfter: completeAfter ?? 0 },
   );
-  await noteCompleteAfter(tx, { connector, entity }, highest ?? 0);
   const steps = { connector, entities: [entity], targets: [] };
   await noteSteps(tx, ledger, steps, ledger.lines === undefined ? [] : ['lines']);
 }
@@ -750,19 +712,16 @@ interface OldFile {
 }
 
 /** Files of records that were deleted long enough ago. */
-async function oldFiles(tx: Tx, of: Expiring): Promise<readonly OldFile[]> {
-  const { ledger, connector, table, retention } = of;
+async function oldFiles(tx: Tx, { of, table, retention }: Expiring): Promise<readonly OldFile[]> {
   const { filesBefore } = retention;
   if (filesBefore === null) return [];
   const kept = await tx.rows<OldFile>(
     `SELECT id, key, file FROM _sync_downloads
-     WHERE connector = :connector AND entity = :entity AND gone = 'tombstoned' AND file IS NOT NULL ORDER BY id`,
-    { connector, entity: table.entity },
+     WHERE ${ofTable} AND gone = 'tombstoned' AND file IS NOT NULL ORDER BY id`,
+    { ...of },
   );
-  const stored = await ledger.records.open({ connector, table, stored: table.columns }).rowsOf(
-    tx,
-    kept.map(({ key }) => key),
-  );
+  const keyTexts = kept.map(({ key }) => key);
+  const stored = await table.rowsOf(tx, keyTexts);
   return kept.filter(({ key }) => {
     const deletedAt = stored.get(key)?.deletedAt ?? null;
     return deletedAt !== null && deletedAt < filesBefore;
@@ -770,39 +729,32 @@ async function oldFiles(tx: Tx, of: Expiring): Promise<readonly OldFile[]> {
 }
 
 /** Null where there are none, and where they were switched off: then they stay. */
-async function versionsBefore(tx: Tx, { connector, table, retention }: Expiring): Promise<Instant | null> {
+async function versionsBefore(tx: Tx, { of, retention }: Expiring): Promise<Instant | null> {
   if (retention.versionsBefore === null) return null;
-  const known = (await versionedEntities(tx, connector)).get(table.entity);
+  const known = (await versionedEntities(tx, of.connector)).get(of.entity);
   return known?.endedAt === null ? retention.versionsBefore : null;
 }
 
-/** Null: never. */
-async function readCheckedAt(tx: Tx, of: OfEntity): Promise<Instant | null> {
-  const sql = `SELECT checked_at FROM _sync_retained WHERE connector = :connector AND entity = :entity`;
-  return (await cellOf<Instant | null>(tx, sql, { ...of })) ?? null;
-}
-
-async function noteCompleteAfter(tx: Tx, of: OfEntity, completeAfter: number): Promise<void> {
-  await tx.run(
-    `INSERT INTO _sync_retained AS r (connector, entity, complete_after)
-     VALUES (:connector, :entity, :completeAfter)
-     ON CONFLICT (connector, entity) DO UPDATE SET complete_after = excluded.complete_after
-     WHERE r.complete_after < excluded.complete_after`,
-    { ...of, completeAfter },
-  );
-}
-
+/** Forgets these files, and removes old records from the quarantine; gives how many. */
 async function noteChecked(
   tx: Tx,
-  of: OfEntity,
-  checked: { readonly at: Instant; readonly withheld: number },
-): Promise<void> {
+  { ledger, of, retention }: Expiring,
+  files: readonly OldFile[],
+): Promise<number> {
+  await tx.run(
+    `UPDATE _sync_downloads SET file = NULL, replaced = NULL, bytes = NULL, sha256 = NULL, stored_type = NULL,
+       stored_version = NULL, stored_at = NULL, stored_run = NULL
+     WHERE connector = :connector AND id IN {ids bigint}`,
+    { connector: of.connector, ids: files.map(({ id }) => id) },
+  );
   await tx.run(
     `INSERT INTO _sync_retained (connector, entity, complete_after, checked_at, withheld)
      VALUES (:connector, :entity, 0, :at, :withheld)
      ON CONFLICT (connector, entity) DO UPDATE SET checked_at = excluded.checked_at, withheld = excluded.withheld`,
-    { ...of, ...checked },
+    { ...of, at: instant(ledger.clock.now()), withheld: retention.withheld },
   );
+  const { quarantinedBefore: before } = retention;
+  return before === null ? 0 : await tx.run(`DELETE ${isOldRefused}`, { ...of, before });
 }
 
 /** Steps in the sink itself after rows are removed. */
