@@ -40,7 +40,7 @@ import {
   wideTable,
 } from './layout.ts';
 import { lastRunText, nextRunText } from './overview-page.ts';
-import { barsLegend, dayBars, dayChanges, runBars, tookMs } from './run-bars.ts';
+import { barsLegend, dayBars, runBars, tookMs } from './run-bars.ts';
 
 type ConnectorData = Extract<Awaited<ReturnType<typeof readConnectorPage>>, { kind: 'read' }>;
 
@@ -126,7 +126,7 @@ const root = '../';
 /** One connector: stored data of each entity, problems, and runs. */
 export function connectorPage(data: ConnectorData, world: PageWorld): string {
   const { connector, health, overview, running, targets } = data;
-  const { runs, changes } = data.past;
+  const { runs } = data.past;
   const { name, definition, sink, schedule } = connector;
   const { nowMs, program } = world;
   const paused = overview?.paused ?? null;
@@ -166,8 +166,6 @@ export function connectorPage(data: ConnectorData, world: PageWorld): string {
     ])}
     <h2>Entities</h2>
     ${entitiesTable(data, nowMs)} ${storedNotes(data, world)} ${driftSection(data, world)}
-    <h2>Changes by day</h2>
-    ${dayChanges(changes)}
     <h2 id="timeline">Timeline</h2>
     ${
       runs.length === 0

@@ -1,9 +1,7 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
 import { type RowChanges, sumOf } from '../app/watch-sinks.ts';
-import { grouped } from '../core/grouped.ts';
 import type { DayOfEntity, RunFacts } from '../sinks/ledger-reader.ts';
 import { count, duration } from '../telemetry/format.ts';
-import { disclosed, numbers, wideTable } from './layout.ts';
 
 export const shownRuns = 30;
 
@@ -101,44 +99,6 @@ export function dayBars(days: readonly string[], changes: readonly DayOfEntity[]
   });
   const base = html`<rect class="base" x="0" y="${height - 1}" width="${width}" height="1" />`;
   return barChart({ kind: 'bars days', role: 'img', label, width }, [base, ...bars]);
-}
-
-const dayColumns = ['day', ...numbers('added', 'changed', 'deleted', 'restored'), 'by entity'];
-
-/** Days that the page shows without a click. */
-const mostDays = 7;
-
-/** Numbers of rows that were added, changed and deleted on each day. */
-export function dayChanges(changes: readonly DayOfEntity[]): SafeHtml {
-  const rows = [...grouped(changes, ({ day }) => day)]
-    .sort(([left], [right]) => (left < right ? 1 : -1))
-    .map(([day, entities]) => {
-      const { added, changed, deleted, revived } = sumOf(entities);
-      return [dayText(day), count(added), count(changed), count(deleted), count(revived), ofWhich(entities)];
-    });
-  if (rows.length === 0) return html`<p>No rows have changed in the last 30 days.</p>`;
-  const [newest, older] = [rows.slice(0, mostDays), rows.slice(mostDays)];
-  return html`${wideTable('Changes by day', dayColumns, newest)}
-    ${
-      older.length === 0
-        ? ''
-        : html`<details class="older">
-            <summary>${older.length} older days</summary>
-            ${wideTable('Changes by day, older', dayColumns, older)}
-          </details>`
-    }
-    <p class="faint">Days of UTC, without those on which nothing changed.</p>`;
-}
-
-function ofWhich(entities: readonly DayOfEntity[]): SafeHtml | string {
-  const [first] = entities;
-  if (first !== undefined && entities.length === 1) return first.entity;
-  return disclosed(
-    `${entities.length} entities`,
-    html`<span
-      >${entities.map((one, index) => `${index === 0 ? '' : '; '}${one.entity}: ${changesText(one)}`)}</span
-    >`,
-  );
 }
 
 /** `Tue 2026-11-24`. */

@@ -164,14 +164,11 @@ describe('the page of a connector', () => {
     expect((await lines('leads')).join()).toMatch(/schema automations: undeclared fields: /);
   });
 
-  it('says how many rows were added, changed and deleted on each day, and of which entity', async () => {
+  it('says how many rows were added, changed and deleted on each day', async () => {
     const body = await page('/connectors/newsletter');
-    const [day] = rowsOf(/aria-label="Changes by day"([\s\S]*?)<\/table>/.exec(body)?.[1] ?? '');
     const [first = ''] = (await world.runsOf('newsletter')).toReversed();
     const today = first.replace(/^(\d{4})(\d\d)(\d\d)T.*$/, '$1-$2-$3');
-    expect(day).toMatch(
-      new RegExp(`^\\w{3} ${today} [\\d,]+ [\\d,]+ 0 0 \\d+ entities .*list_members: [\\d,]+ added`),
-    );
+    expect(body).toMatch(new RegExp(`<title>\\w{3} ${today}: [\\d,]+ added`));
     expect(body).toMatch(/<svg\s+class="bars days"\s+role="img"\s+aria-label="Last 30 days: [\d,]+ added"/);
     await using now = await serveUi({ config: world.config });
     expect(rowsOf((await now.get('/?q=newsletter')).body)[0]).toMatch(/ [\d,]+ changed today [\d,]+ added /);
