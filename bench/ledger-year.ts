@@ -7,10 +7,9 @@ import type { JsonValue } from '../src/core/json.ts';
 import type { ConnectorId, ConnectorName, EntityName } from '../src/core/names.ts';
 import { loadDefinitions } from '../src/definitions/load-definitions.ts';
 import { syncConnector } from '../src/engine/sync-connector.ts';
-import { openSqliteSink } from '../src/sinks/sqlite/open-ledger.ts';
-import type { Source } from '../src/source/source.ts';
+import { openSqliteSink } from '../src/sinks/sqlite/sqlite-sink.ts';
+import { type Source, readRecords } from '../src/source/source.ts';
 import { instantClock } from '../test/support/instant-clock.ts';
-import { readRecords } from '../src/source/source.ts';
 
 /**
  * The size of the ledger after a year of runs, in a SQLite sink with a simulated clock and without the network: `npm

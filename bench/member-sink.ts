@@ -6,9 +6,8 @@ import { syncConnector } from '../src/engine/sync-connector.ts';
 import { createSampleAccount } from '../src/sample/sample-service.ts';
 import type { SampleAccount } from '../src/sample/sample-account.ts';
 import type { Sink } from '../src/sinks/sink-access.ts';
-import { openSqliteSink } from '../src/sinks/sqlite/open-ledger.ts';
-import type { Source } from '../src/source/source.ts';
-import { readRecords } from '../src/source/source.ts';
+import { openSqliteSink } from '../src/sinks/sqlite/sqlite-sink.ts';
+import { type Source, readRecords } from '../src/source/source.ts';
 
 export const benchConnector = 'bench' as ConnectorName;
 

@@ -641,7 +641,7 @@ describe('docs/several-machines.md', () => {
     const seconds = (name: string): number =>
       Number(new RegExp(`const ${name} = ([\\d_]+);`).exec(leases)?.[1]?.replaceAll('_', '')) / 1000;
     const [, lasting] =
-      /interval '(\d+) seconds'/.exec(readFileSync('src/sinks/postgres/lease/lease-rows.ts', 'utf8')) ?? [];
+      /interval '(\d+) seconds'/.exec(readFileSync('src/sinks/postgres/lease-rows.ts', 'utf8')) ?? [];
     for (const [what, value] of [
       ['A lease lasts', Number(lasting)],
       ['It is renewed every', seconds('renewMs')],

@@ -2,14 +2,10 @@ import { type Clock, instant } from '../core/clock.ts';
 import { hasCode, usage } from '../core/errors.ts';
 import { type EntityName, isConnectorId } from '../core/names.ts';
 import type { ConnectorSettings, SettingsWith } from '../settings/settings.ts';
-import {
-  IdentityChangedError,
-  type IdentityDifference,
-  identityDifferences,
-} from '../sinks/acquire-errors.ts';
+import { IdentityChangedError, type IdentityDifference, identityDifferences } from '../sinks/sink-errors.ts';
 import type { StoredIdentity } from '../sinks/lease.ts';
 import { openHistory, openSink, statusOf } from '../sinks/registry.ts';
-import type { AdoptedIdentity } from '../sinks/repair.ts';
+import type { AdoptedIdentity } from '../sinks/requests.ts';
 import type { App, SyncRequest } from './app.ts';
 import { compareAside } from './audit-entity.ts';
 import { addressOfConnector, storedOrigin } from './connector-address.ts';

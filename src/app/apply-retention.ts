@@ -5,7 +5,7 @@ import type { OpenTarget } from '../publish/open-target.ts';
 import { targetsOfConnector } from '../settings/choices.ts';
 import { checkTargets } from '../settings/load-settings.ts';
 import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
-import type { DueOf, ExpiredOf, LeftStep, Retention } from '../sinks/purges.ts';
+import type { DueOf, ExpiredOf, LeftStep, Retention } from '../sinks/requests.ts';
 import { accessSink, openExistingRecords, openSink } from '../sinks/registry.ts';
 import type { Sink } from '../sinks/sink-access.ts';
 import { withTarget } from './publish-target.ts';

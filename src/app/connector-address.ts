@@ -1,5 +1,5 @@
 import type { ConnectorSettings, ReadConnector, SettingsWith } from '../settings/settings.ts';
-import { IdentityChangedError } from '../sinks/acquire-errors.ts';
+import { IdentityChangedError } from '../sinks/sink-errors.ts';
 import type { StoredIdentity } from '../sinks/lease.ts';
 import { openExistingHistory } from '../sinks/registry.ts';
 import { placesOfCredentials } from '../upstream/address-of.ts';

@@ -2,10 +2,10 @@ import type { ErrorCode, Failure } from '../core/errors.ts';
 import { type Health, healthWords } from '../core/health.ts';
 import type { EntityName } from '../core/names.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
-import { type FieldNews, newForMs } from '../sinks/drift.ts';
+import { type FieldNews, newForMs } from '../sinks/readings.ts';
 import type { Pause } from '../sinks/lease.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
-import type { PurgeWork } from '../sinks/purges.ts';
+import type { PurgeWork } from '../sinks/requests.ts';
 import {
   freshnessOf,
   freshUntilMs,

@@ -5,7 +5,7 @@ import { connectorsBySink, sinksOf } from '../settings/choices.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import type { SignInFacts } from '../sign-ins/sign-in.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
-import type { WithheldOf } from '../sinks/purges.ts';
+import type { WithheldOf } from '../sinks/requests.ts';
 import { openExistingHistory } from '../sinks/registry.ts';
 
 /** When the first entity gets too old. In the past where one was never read whole; without limits, never. */

@@ -9,7 +9,7 @@ import type { ConnectorSettings, LocalSettings, SinkSettings } from '../settings
 import type { Pause } from '../sinks/lease.ts';
 import type { EntityStatus } from '../sinks/ledger-reader.ts';
 import { accessSink, openSink, storedStatus } from '../sinks/registry.ts';
-import type { ResetCounts, ResetScope } from '../sinks/repair.ts';
+import type { ResetCounts, ResetScope } from '../sinks/requests.ts';
 import type { OpenHow, Sink } from '../sinks/sink-access.ts';
 import { overviewOf, readOverviews } from './connector-states.ts';
 import {

@@ -2,7 +2,7 @@ import type { Clock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { usage } from '../core/errors.ts';
 import type { LocalSettings, SinkSettings } from '../settings/settings.ts';
-import type { CopyProgress, SinkCopies } from '../sinks/copies.ts';
+import type { CopyProgress, SinkCopies } from '../sinks/requests.ts';
 import type { Holder } from '../sinks/lease.ts';
 import { accessSink, openExistingHistory, openSink } from '../sinks/registry.ts';
 import type { Sink } from '../sinks/sink-access.ts';

@@ -4,7 +4,7 @@ import { type Clock, instant } from '../core/clock.ts';
 import { SyncError, usage } from '../core/errors.ts';
 import { isRunId } from '../core/names.ts';
 import type { ConnectorSettings, LocalSettings, SinkSettings } from '../settings/settings.ts';
-import type { NotedAction } from '../sinks/actions.ts';
+import type { NotedAction } from '../sinks/requests.ts';
 import type { Holder, HolderWork } from '../sinks/lease.ts';
 import type { ConnectorStatus, RunSummary } from '../sinks/ledger-reader.ts';
 import { openExistingHistory, openSink, statusOf, storedStatus } from '../sinks/registry.ts';

@@ -13,7 +13,7 @@ import type {
   PublishSettings,
   SinkSettings,
 } from '../settings/settings.ts';
-import { type PurgeWork, targetNames } from '../sinks/purges.ts';
+import { type PurgeWork, targetNames } from '../sinks/requests.ts';
 import { openExistingHistory, openSink } from '../sinks/registry.ts';
 import { counted } from '../telemetry/format.ts';
 import { programVersion } from './program-version.ts';

@@ -1,7 +1,6 @@
 import type { Clock } from '../core/clock.ts';
 import { SyncError, usage } from '../core/errors.ts';
-import { readJsonIfWhole } from '../core/json-text.ts';
-import { isJsonObject, type JsonValue } from '../core/json.ts';
+import { readJsonIfWhole, isJsonObject, type JsonValue } from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
 import { keyTextOf } from '../core/records.ts';
 import { entityMaskings } from '../engine/prepare/mask-row.ts';
@@ -10,8 +9,7 @@ import type { EntityTarget } from '../settings/choices.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { FileFolder } from '../sinks/files.ts';
 import { openFileFolder } from '../sinks/files/open-file-folder.ts';
-import type { MaskEnd, MaskRequest } from '../sinks/masks.ts';
-import type { PurgedKeys, PurgeEnd, PurgeRequest } from '../sinks/purges.ts';
+import type { MaskEnd, MaskRequest, PurgedKeys, PurgeEnd, PurgeRequest } from '../sinks/requests.ts';
 import { openExistingRecords, openSink } from '../sinks/registry.ts';
 import type { OpenHow } from '../sinks/sink-access.ts';
 

@@ -6,9 +6,8 @@ import type { ServedSink } from '../jobs/worker-context.ts';
 import { connectorsBySink } from '../settings/choices.ts';
 import { withParts } from '../settings/load-settings.ts';
 import type { ConnectorSettings, LocalSettings, SettingsWith, SinkSettings } from '../settings/settings.ts';
-import type { ClosedFiles } from '../sinks/closed-files.ts';
+import type { ClosedFiles, OpenHow, SinkFinding } from '../sinks/sink-access.ts';
 import { accessSink, openExistingHistory, openSink } from '../sinks/registry.ts';
-import type { OpenHow, SinkFinding } from '../sinks/sink-access.ts';
 import { printable } from '../telemetry/format.ts';
 
 /**

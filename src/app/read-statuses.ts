@@ -2,7 +2,7 @@ import { type Clock, systemClock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { connectorsBySink } from '../settings/choices.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
-import type { DriftRow } from '../sinks/drift.ts';
+import type { DriftRow } from '../sinks/readings.ts';
 import { accessSink, openExistingHistory } from '../sinks/registry.ts';
 import { healthOf } from './connector-health.ts';
 import {

@@ -1,6 +1,5 @@
 import { SyncError, usage } from '../core/errors.ts';
-import { readJson, writeJson } from '../core/json-text.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
+import { readJson, writeJson, isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { RunId } from '../core/names.ts';
 import {
   addCounts,

@@ -6,7 +6,7 @@ import { usage } from '../core/errors.ts';
 import type { ConnectorSettings, LocalSettings, SinkSettings } from '../settings/settings.ts';
 import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
 import { openExistingHistory, openSink, statusOf } from '../sinks/registry.ts';
-import type { UnfinishedRemoval } from '../sinks/repair.ts';
+import type { UnfinishedRemoval } from '../sinks/requests.ts';
 import type { OpenHow } from '../sinks/sink-access.ts';
 import { targetStatus } from './publish-target.ts';
 import { holderOf } from './run-connector.ts';

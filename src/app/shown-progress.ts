@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import type { Clock } from '../core/clock.ts';
-import { readJson, writeJson } from '../core/json-text.ts';
+import { readJson, writeJson } from '../core/json.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { openProgress } from '../telemetry/progress.ts';
 

@@ -1,5 +1,4 @@
-import { readJson } from '../core/json-text.ts';
-import type { JsonValue } from '../core/json.ts';
+import { readJson, type JsonValue } from '../core/json.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
 import { type ColumnValue, type EntityTable, type FieldType, keyTextOf } from '../core/records.ts';
 import { usage } from '../core/errors.ts';

@@ -5,7 +5,7 @@ import { knownSchema } from '../engine/prepare/schema-policy.ts';
 import { runRepair, type RepairWork } from '../engine/run.ts';
 import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 import { openSink, statusOf } from '../sinks/registry.ts';
-import type { UndoneRows } from '../sinks/repair.ts';
+import type { UndoneRows } from '../sinks/requests.ts';
 import type { EntityReport, RunReport } from '../sinks/run-report.ts';
 import type { OpenHow, Sink } from '../sinks/sink-access.ts';
 import { counted } from '../telemetry/format.ts';

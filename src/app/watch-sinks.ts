@@ -2,7 +2,7 @@ import { answeredWithin, type Clock, instant } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { connectorsBySink, sinksOf } from '../settings/choices.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
-import { NoSinkYetError } from '../sinks/acquire-errors.ts';
+import { NoSinkYetError } from '../sinks/sink-errors.ts';
 import type { DayOfEntity, RunFacts } from '../sinks/ledger-reader.ts';
 import { accessSink, openExistingHistory } from '../sinks/registry.ts';
 import type { LedgerReader, ServedLedger } from '../sinks/sink-access.ts';

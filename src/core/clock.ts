@@ -1,3 +1,5 @@
+import type { JsonValue } from './json.ts';
+
 /** UTC instant in ISO 8601 with milliseconds, as `Date.prototype.toISOString` writes it: compares as text. */
 export type Instant = string;
 
@@ -76,4 +78,46 @@ export function otherTurn(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve);
   });
+}
+
+/*
+ * Times as services write them: ISO 8601, as PostgreSQL (`2026-03-04 05:06:07+00`), Ruby (`… +0000`, `… UTC`) and Jira
+ * (`…T05:06:07.000+0000`) have it. Search, incremental reading and views read the same ones.
+ */
+
+const date = '([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])';
+const clock = '([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.,][0-9]{1,30})?)?';
+/** Hours and minutes of an offset are at most 14:59. */
+const zone = ' ?([Zz]|UTC|GMT|[+-](0[0-9]|1[0-4])(:?[0-5][0-9])?)';
+
+/** A whole time, as a regular expression that JavaScript and databases take. It may name the 31st of any month. */
+export const timeForm = `${date}([T ]${clock}(${zone})?)?`;
+
+const pattern = new RegExp(`^${timeForm}$`);
+
+export interface ReadTime {
+  /** Start of its second, in milliseconds since 1970. Without a time of day: midnight; without a zone: UTC. */
+  readonly ms: number;
+  /** Digits of the fraction of its second; empty without one. */
+  readonly fraction: string;
+}
+
+/** Null where the text is no time. */
+export function readTime(text: string): ReadTime | null {
+  const [found, , , day, , , seconds = ':00', fraction = '', , sign = 'Z', hours = '', minutes = ''] =
+    pattern.exec(text) ?? [];
+  if (found === undefined) return null;
+  const minute = text.length === 10 ? '00:00' : text.slice(11, 16);
+  const localMs = Date.parse(`${text.slice(0, 10)}T${minute}${seconds.slice(0, 3)}Z`);
+  // V8 takes a 31st of every month.
+  const isReal = Number(day) <= 28 || new Date(localMs).getUTCDate() === Number(day);
+  if (Number.isNaN(localMs) || !isReal) return null;
+  const offset = hours === '' ? 0 : Number(hours) * 60 + Number(minutes.slice(-2));
+  return { ms: localMs - (sign.startsWith('-') ? -offset : offset) * 60_000, fraction: fraction.slice(1) };
+}
+
+/** A time in milliseconds since the epoch; null for anything else. */
+export function timeMs(value: JsonValue): number | null {
+  const time = typeof value === 'string' ? readTime(value) : null;
+  return time && time.ms + Math.floor(Number(`0.${time.fraction}`) * 1_000);
 }

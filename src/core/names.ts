@@ -64,3 +64,31 @@ export function isConnectorId(text: string): text is ConnectorId {
 export function isRunId(text: string): text is RunId {
   return runId.test(text);
 }
+
+/** Whether a name matches the glob: `*` is any text, every other character is itself. In linear time for every glob. */
+export function isLikeGlob(name: string, glob: string): boolean {
+  const [first = '', ...rest] = glob.split('*');
+  const last = rest.pop();
+  if (last === undefined) return name === glob;
+  if (!name.startsWith(first)) return false;
+  let at = first.length;
+  for (const text of rest) {
+    const found = name.indexOf(text, at);
+    if (found === -1) return false;
+    at = found + text.length;
+  }
+  return at + last.length <= name.length && name.endsWith(last);
+}
+
+/** Characters as people count them in limits: code points, so that an emoji is one. Stops counting behind `most`. */
+export function hasAtMostCharacters(text: string, most: number): boolean {
+  if (text.length <= most) return true;
+  return text.length <= 2 * most && Array.from(text).length <= most;
+}
+
+/** The first so many characters; never half of one. */
+export function firstCharacters(text: string, count: number): string {
+  return Array.from(text.slice(0, 2 * count))
+    .slice(0, count)
+    .join('');
+}

@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from './json.ts';
+import { readJsonIfWhole, type JsonObject, type JsonValue } from './json.ts';
 import type { EntityName } from './names.ts';
 
 export type FieldType = 'string' | 'integer' | 'number' | 'boolean' | 'object' | 'array' | 'any';
@@ -63,6 +63,19 @@ export interface PreparedRecord {
 /** The text of a key's parts: parts that a store reads back give the same text again. */
 export function keyTextOf(parts: readonly ColumnValue[]): string {
   return `[${parts.map((part) => (typeof part === 'string' ? JSON.stringify(part) : String(part))).join(',')}]`;
+}
+
+/** The parts of a key's text (`keyTextOf`) as columns hold them; null for a text that is no key of `length` parts. */
+export function keyPartsOf(keyText: string, length: number): readonly ColumnValue[] | null {
+  // Keys come from the command line too: a text that is no JSON is no key.
+  const parts: unknown = readJsonIfWhole(keyText);
+  return Array.isArray(parts) && parts.length === length && parts.every(isColumnValue) ? parts : null;
+}
+
+function isColumnValue(value: unknown): value is ColumnValue {
+  return (
+    value === null || typeof value === 'string' || typeof value === 'number' || typeof value === 'bigint'
+  );
 }
 
 /** A downloadable file, as described by its record. Name and type are hostile input. */

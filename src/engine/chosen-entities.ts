@@ -1,5 +1,4 @@
-import { isLikeGlob } from '../core/glob.ts';
-import type { EntityName } from '../core/names.ts';
+import { isLikeGlob, type EntityName } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
 import type { Definition, Entity } from '../definitions/definition.ts';
 import { usage } from '../core/errors.ts';

@@ -4,10 +4,9 @@ import type { Partition } from '../sinks/partition.ts';
 import { withRecords, type SourcePage } from '../source/source.ts';
 import { isOfKind, isPartial, compilePrepare, recordShape } from './prepare/prepare-record.ts';
 import type { SyncOptions } from './run.ts';
-import { eachOf } from '../core/each-of.ts';
+import { eachOf } from '../core/grouped.ts';
 import { SyncError } from '../core/errors.ts';
-import { keyPartsOf } from '../core/json-text.ts';
-import type { ColumnValue, Params } from '../core/records.ts';
+import { keyPartsOf, type ColumnValue, type Params } from '../core/records.ts';
 import { missingParams, convertValue } from '../definitions/params.ts';
 import type { Candidate } from '../sinks/deletes.ts';
 

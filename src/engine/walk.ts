@@ -23,8 +23,7 @@ import type { PageCommit, CommittedPage } from '../sinks/sink.ts';
 import { paginationOf, sortParams } from '../pagination/pagination-of.ts';
 import { instant } from '../core/clock.ts';
 import { readRecords, type ListRequest } from '../source/source.ts';
-import { readJson, writeJson } from '../core/json-text.ts';
-import { isJsonObject, type JsonValue } from '../core/json.ts';
+import { readJson, writeJson, isJsonObject, type JsonValue } from '../core/json.ts';
 
 /** State that the walks of all entities of a run share. */
 interface SharedByWalks {

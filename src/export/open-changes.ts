@@ -1,6 +1,6 @@
 import { usage } from '../core/errors.ts';
 import type { EntityTarget } from '../settings/choices.ts';
-import type { StoredRecord } from '../sinks/record-reader.ts';
+import type { StoredRecord } from '../sinks/readings.ts';
 import type { RecordReader } from '../sinks/sink-access.ts';
 import { checkCopied, openExistingRecords } from '../sinks/registry.ts';
 

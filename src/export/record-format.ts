@@ -1,7 +1,7 @@
-import { writeNumber } from '../core/json-text.ts';
+import { writeNumber } from '../core/json.ts';
 import { type Column, type ColumnValue, type EntityTable, keyTextOf } from '../core/records.ts';
 import { lineWriters } from '../sinks/jsonl/line.ts';
-import type { StoredRecord } from '../sinks/record-reader.ts';
+import type { StoredRecord } from '../sinks/readings.ts';
 
 /** The text form of records. */
 export interface RecordFormat {

@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
 import { SyncError } from '../core/errors.ts';
-import { keyBytes } from '../core/read-key.ts';
+import { keyBytes } from '../core/secret.ts';
 
 /** A key for one purpose alone: knowing it reveals neither the first key nor that of another purpose. */
 export function derivedKey(key: Buffer, purpose: string): Buffer {

@@ -1,4 +1,4 @@
-import { hideSecrets, isPlainWord } from '../core/hide-secrets.ts';
+import { hideSecrets, isPlainWord } from '../core/secret.ts';
 
 const maxLength = 300;
 const email = /[^\s@"'<>()]{1,64}@[^\s@"'<>()]{1,255}/g;

@@ -1,6 +1,5 @@
 import type { Instant } from '../core/clock.ts';
-import { writeNumber } from '../core/json-text.ts';
-import type { JsonValue } from '../core/json.ts';
+import { writeNumber, type JsonValue } from '../core/json.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
 import type { ConnectorOverview, ConnectorStatus, EntityStatus } from '../sinks/ledger-reader.ts';
 import type { LedgerReader } from '../sinks/sink-access.ts';

@@ -1,5 +1,5 @@
 import { SyncError, usage } from '../core/errors.ts';
-import { isLikeGlob } from '../core/glob.ts';
+import { isLikeGlob } from '../core/names.ts';
 import type { Column, EntityTable } from '../core/records.ts';
 import { describeTables } from '../definitions/describe-tables.ts';
 import { suggestName } from '../definitions/suggest-name.ts';

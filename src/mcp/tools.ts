@@ -5,23 +5,42 @@ import { explainIn, purgeNoteIn } from '../app/explain-row.ts';
 import { fieldValue, recordKey } from '../app/stored-fields.ts';
 import type { Searches } from '../app/stored-search.ts';
 import type { Clock } from '../core/clock.ts';
-import { readJson } from '../core/json-text.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
+import { readJson, isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { EntityTable } from '../core/records.ts';
 import { type ErrorCode, usage } from '../core/errors.ts';
 import { strictObject } from '../definitions/schema-problems.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
 import { checkSince } from '../export/open-changes.ts';
-import { aboutRecords, type Answer, answer, cutValue, type EntityState, fitting } from './answer.ts';
-import { jsonOf, mostAnswerChars, oldestOf, stateFacts, stateOf } from './answer.ts';
-import { columnsOf, describeEntity, openEntity, pageAfter, readConnectors } from './shown-entities.ts';
-import type { ShownConnector, ShownEntities, ShownEntity, StoredConnector } from './shown-entities.ts';
+import {
+  aboutRecords,
+  type Answer,
+  answer,
+  cutValue,
+  type EntityState,
+  fitting,
+  jsonOf,
+  mostAnswerChars,
+  oldestOf,
+  stateFacts,
+  stateOf,
+} from './answer.ts';
+import {
+  columnsOf,
+  describeEntity,
+  openEntity,
+  pageAfter,
+  readConnectors,
+  type ShownConnector,
+  type ShownEntities,
+  type ShownEntity,
+  type StoredConnector,
+} from './shown-entities.ts';
 import type { Sql } from './sql/open-sql.ts';
 import { mostOfCell } from './sql/query-limits.ts';
 import { pathOf, readSort } from '../search/search-request.ts';
 import { formatDuration } from '../settings/texts.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
-import type { StoredRecord } from '../sinks/record-reader.ts';
+import type { StoredRecord } from '../sinks/readings.ts';
 import type { RecordReader } from '../sinks/sink-access.ts';
 import { counted } from '../telemetry/format.ts';
 import { explanationFacts, purgedText } from '../wording/connector-text.ts';

@@ -1,4 +1,4 @@
-import { eachOf } from '../core/each-of.ts';
+import { eachOf } from '../core/grouped.ts';
 
 /**
  * Stores the files of a target: a folder, or a bucket. Names are relative, with `/`. Rejects with `SyncError`

@@ -3,7 +3,7 @@ import { unlink } from 'node:fs/promises';
 import { type Clock, instant } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import { type LinearPattern, linearPattern } from '../definitions/linear-pattern.ts';
-import type { StoredRecord } from '../sinks/record-reader.ts';
+import type { StoredRecord } from '../sinks/readings.ts';
 import {
   entityName,
   filesOf,
@@ -12,8 +12,10 @@ import {
   neededFiles,
   otherVersionAdvice,
   readManifest,
+  type PublishedEntity,
+  type PublishedFile,
+  type StoredManifest,
 } from './manifest.ts';
-import type { PublishedEntity, PublishedFile, StoredManifest } from './manifest.ts';
 import { type Leftover, type ObjectStore, removeOld, sumOf } from './object-store.ts';
 import type { FileFormat, RowFileWriters } from './row-files.ts';
 import type { OpenPublication, PlannedEntity, PrunedTarget, Target, TargetCheck } from './target.ts';

@@ -1,15 +1,28 @@
 import path from 'node:path';
 import { type Clock, type Instant, instant } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
-import { entityOfHistory, historyName } from '../core/names.ts';
-import type { ConnectorName, OfEntity, RunId } from '../core/names.ts';
+import {
+  entityOfHistory,
+  historyName,
+  type ConnectorName,
+  type OfEntity,
+  type RunId,
+} from '../core/names.ts';
 import type { EntityTable } from '../core/records.ts';
 import type { ConnectorSettings, PublishSettings } from '../settings/settings.ts';
-import type { StoredRecord } from '../sinks/record-reader.ts';
+import type { StoredRecord } from '../sinks/readings.ts';
 import { checkCopied, openExistingRecords } from '../sinks/registry.ts';
 import type { RecordReader } from '../sinks/sink-access.ts';
-import { entityName, manifestFormat, manifestText, readManifest } from './manifest.ts';
-import type { Manifest, PublishedEntity, PublishedFile, StoredManifest } from './manifest.ts';
+import {
+  entityName,
+  manifestFormat,
+  manifestText,
+  readManifest,
+  type Manifest,
+  type PublishedEntity,
+  type PublishedFile,
+  type StoredManifest,
+} from './manifest.ts';
 import { nameColumns } from './row-files.ts';
 import type { OpenPublication, PlannedEntity, Target, WrittenEntity } from './target.ts';
 

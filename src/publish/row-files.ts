@@ -7,7 +7,7 @@ import { systemColumns } from '../core/names.ts';
 import type { EntityTable } from '../core/records.ts';
 import { csvLines, type RecordFormat } from '../export/record-format.ts';
 import { columnWriter, onOneLine } from '../sinks/jsonl/line.ts';
-import type { StoredRecord } from '../sinks/record-reader.ts';
+import type { StoredRecord } from '../sinks/readings.ts';
 import { explained } from './folder-store.ts';
 import type { PublishedColumn, PublishedFile, RowsOfFile } from './manifest.ts';
 import type { RecordColumn } from './parquet/parquet-file.ts';

@@ -1,5 +1,5 @@
 import type { ConnectorName, EntityName } from '../core/names.ts';
-import type { StoredRecord } from '../sinks/record-reader.ts';
+import type { StoredRecord } from '../sinks/readings.ts';
 import type { EntityTable } from '../core/records.ts';
 import type { Manifest, PublishedColumn, PublishedEntity, StoredManifest } from './manifest.ts';
 import type { FileCount } from './object-store.ts';

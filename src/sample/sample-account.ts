@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { Params } from '../core/records.ts';
-import { timeMs } from '../core/times.ts';
+import { timeMs } from '../core/clock.ts';
 import { badParameter, notFound } from '../service/api-error.ts';
 import type { ProviderFile } from '../service/provider.ts';
 import { dayOf, type Dice, diceFor, numberOf, revisionTime, type Sample, textOf } from './sample-values.ts';

@@ -1,5 +1,4 @@
-import { readFields } from '../core/json-text.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
+import { readFields, isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { ColumnValue, FieldType } from '../core/records.ts';
 import { quoted } from '../sql/database.ts';
 import type { FieldPath } from './search-request.ts';

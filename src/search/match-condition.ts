@@ -1,5 +1,5 @@
 import type { JsonValue } from '../core/json.ts';
-import { readTime } from '../core/times.ts';
+import { readTime } from '../core/clock.ts';
 import { valueAt } from './field-value.ts';
 import type { Condition, FieldCondition, Ordering, Scalar, WordCondition } from './search-request.ts';
 

@@ -5,7 +5,7 @@ import { tableName } from '../sinks/decisions/stored-table.ts';
 import { ledgerReader } from '../sinks/ledger/history/history.ts';
 import { columnValue } from '../sinks/records/mark-rows.ts';
 import { readSqliteSink } from '../sinks/sqlite/readers.ts';
-import { sqliteTables } from '../sinks/sqlite/records/record-tables.ts';
+import { sqliteTables } from '../sinks/sqlite/sqlite-tables.ts';
 import type { ReadableDatabase, Snapshot, Tx } from '../sql/database.ts';
 import { fromSql, openPage, projection, rowReader } from './field-value.ts';
 import { conditionMatcher } from './match-condition.ts';

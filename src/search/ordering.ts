@@ -1,12 +1,16 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import * as z from 'zod';
-import { writeJson } from '../core/json-text.ts';
-import type { JsonObject, JsonValue } from '../core/json.ts';
+import { writeJson, type JsonObject, type JsonValue } from '../core/json.ts';
 import { valueAt } from './field-value.ts';
 import { comparable, conditionMatcher, wordMatcher } from './match-condition.ts';
 import { type NativeColumn, nativeColumn } from './narrowing.ts';
-import { searchProblem } from './search-request.ts';
-import type { Condition, FieldCondition, Scalar, SearchRequest } from './search-request.ts';
+import {
+  searchProblem,
+  type Condition,
+  type FieldCondition,
+  type Scalar,
+  type SearchRequest,
+} from './search-request.ts';
 import type { SearchTarget } from './search-target.ts';
 
 /** The order of a search's rows: by the keys in turn, then by row number. */

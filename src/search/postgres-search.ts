@@ -1,8 +1,8 @@
 import { usage } from '../core/errors.ts';
-import { openToRead, type PostgresPlace } from '../sinks/postgres/open-ledger.ts';
+import { openToRead, type PostgresPlace } from '../sinks/postgres/postgres-schema.ts';
 import { tableName } from '../sinks/postgres/column-types.ts';
 import { type Tx, quoted } from '../sql/database.ts';
-import { hasEscape } from '../sql/postgres/text.ts';
+import { hasEscape } from '../sql/postgres/encode-binary.ts';
 import { sourceSql } from './field-value.ts';
 import { hasTexts, inRange, oneOf, type Piece, piece, type SearchSql } from './narrowing.ts';
 import { searchOf, type SearchOptions } from './open-search.ts';

@@ -1,18 +1,29 @@
-import { hasAtMostCharacters } from '../core/characters.ts';
+import { hasAtMostCharacters } from '../core/names.ts';
 import { wordsOf } from './match-condition.ts';
-import { checkSize, kindOf, memberPath, searchLimits, searchProblem, shownName } from './search-request.ts';
-import type {
-  Condition,
-  FieldCondition,
-  FieldPath,
-  Ordering,
-  Scalar,
-  SearchRequest,
-  SortKey,
-  WordCondition,
+import {
+  checkSize,
+  kindOf,
+  memberPath,
+  searchLimits,
+  searchProblem,
+  shownName,
+  type Condition,
+  type FieldCondition,
+  type FieldPath,
+  type Ordering,
+  type Scalar,
+  type SearchRequest,
+  type SortKey,
+  type WordCondition,
 } from './search-request.ts';
-import { elementField, fieldAt, findField } from './search-target.ts';
-import type { FoundField, ScalarType, SearchTarget } from './search-target.ts';
+import {
+  elementField,
+  fieldAt,
+  findField,
+  type FoundField,
+  type ScalarType,
+  type SearchTarget,
+} from './search-target.ts';
 
 /** Position in the condition tree, with what applies there. */
 interface Place {

@@ -2,14 +2,19 @@ import type { ConnectorName, EntityName } from '../core/names.ts';
 import type { Column, EntityTable, FieldType } from '../core/records.ts';
 import type { Entity, SearchableField } from '../definitions/definition.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
-import { unfinishedCopyError } from '../sinks/acquire-errors.ts';
+import { unfinishedCopyError } from '../sinks/sink-errors.ts';
 import { tableName as fileTableName } from '../sinks/decisions/stored-table.ts';
 import type { ConnectorOverview, ConnectorStatus } from '../sinks/ledger-reader.ts';
 import { knownTables } from '../sinks/ledger/tables.ts';
 import type { LedgerReader } from '../sinks/sink-access.ts';
 import type { Tx } from '../sql/database.ts';
-import { searchLimits, searchProblem, shownName } from './search-request.ts';
-import type { FieldPath, SearchAnswer } from './search-request.ts';
+import {
+  searchLimits,
+  searchProblem,
+  shownName,
+  type FieldPath,
+  type SearchAnswer,
+} from './search-request.ts';
 
 /** Naming of a sink's tables of records. */
 export type TableName = (connector: ConnectorName, entity: EntityName) => string;

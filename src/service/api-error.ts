@@ -1,8 +1,8 @@
 import type { FastifyError, FastifyInstance } from 'fastify';
 import * as z from 'zod';
-import { hasAtMostCharacters } from '../core/characters.ts';
+import { hasAtMostCharacters } from '../core/names.ts';
 import { SyncError } from '../core/errors.ts';
-import { writeJson } from '../core/json-text.ts';
+import { writeJson } from '../core/json.ts';
 
 /** The body of every answer that is not a success. */
 export const apiError = z

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
 import * as z from 'zod';
-import { firstCharacters, hasAtMostCharacters } from '../core/characters.ts';
+import { firstCharacters, hasAtMostCharacters } from '../core/names.ts';
 import { isJsonArray, isJsonObject, memberOf, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { Params } from '../core/records.ts';
 import type { Action, ActionName, Definition, Entity, Param } from '../definitions/definition.ts';
@@ -10,8 +10,7 @@ import { orAborted } from '../http/or-aborted.ts';
 import { safeBase } from '../sinks/files/safe-file-name.ts';
 import { ApiError, badParameter, notFound, textUpTo } from './api-error.ts';
 import type { SearchAnswer } from '../search/search-request.ts';
-import { askProvider } from './provider.ts';
-import type { KeptConnector, ProviderFile, ProviderRequest } from './provider.ts';
+import { askProvider, type KeptConnector, type ProviderFile, type ProviderRequest } from './provider.ts';
 
 /**
  * Checks an execute call's `params` against the definition and fills in defaults: what comes out holds only declared

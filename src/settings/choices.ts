@@ -1,5 +1,4 @@
-import { isLikeGlob } from '../core/glob.ts';
-import { isConnectorName, isDeclaredName } from '../core/names.ts';
+import { isLikeGlob, isConnectorName, isDeclaredName } from '../core/names.ts';
 import { usage } from '../core/errors.ts';
 import { firstNames, suggestName } from '../definitions/suggest-name.ts';
 import { publishCommands } from './publish-settings.ts';

@@ -1,6 +1,6 @@
 import { readdirSync, statSync, closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import { isLikeGlob } from '../core/glob.ts';
+import { isLikeGlob } from '../core/names.ts';
 import type { Problem } from '../core/problems.ts';
 import { parseYaml, readYaml, type YamlPath } from '../definitions/read-yaml.ts';
 import { parseShape } from '../definitions/schema-problems.ts';

@@ -1,9 +1,8 @@
 import { createHmac, hash } from 'node:crypto';
-import { writeJson } from '../core/json-text.ts';
+import { writeJson } from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
-import { readKey } from '../core/read-key.ts';
+import { readKey, type Secret } from '../core/secret.ts';
 import type { RecordMask } from '../core/records.ts';
-import type { Secret } from '../core/secret.ts';
 import { usage } from '../core/errors.ts';
 import type { Note } from '../definitions/check-names.ts';
 import type { Definition, Entity } from '../definitions/definition.ts';

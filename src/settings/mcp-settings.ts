@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { isLikeGlob } from '../core/glob.ts';
+import { isLikeGlob } from '../core/names.ts';
 import { Secret } from '../core/secret.ts';
 import type { Note } from '../definitions/check-names.ts';
 import type { Definition } from '../definitions/definition.ts';

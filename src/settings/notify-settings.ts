@@ -1,6 +1,5 @@
 import * as z from 'zod';
-import { isLikeGlob } from '../core/glob.ts';
-import { isConnectorName } from '../core/names.ts';
+import { isLikeGlob, isConnectorName } from '../core/names.ts';
 import { Secret } from '../core/secret.ts';
 import { namePattern, type Note } from '../definitions/check-names.ts';
 import type { Frozen } from '../definitions/frozen.ts';

@@ -1,7 +1,6 @@
 import * as z from 'zod';
 import type { JsonValue } from '../core/json.ts';
-import { expectedKey, keyBytes, readKey } from '../core/read-key.ts';
-import { Secret } from '../core/secret.ts';
+import { expectedKey, keyBytes, readKey, Secret } from '../core/secret.ts';
 import { strictObject, textAs, jsonValue } from '../definitions/schema-problems.ts';
 import { expectedType } from '../definitions/suggest-name.ts';
 import { checkCron, checkTimezone } from './cron.ts';

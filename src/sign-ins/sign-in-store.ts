@@ -362,7 +362,7 @@ function postgresSignIns(place: Extract<SinkPlace, { readonly type: 'postgres' }
 /** The client library is loaded here. */
 async function openServerOf(place: Parameters<typeof postgresSignIns>[0]): Promise<Server> {
   const { openServer } = await import('../sql/postgres/server.ts');
-  const { toSinkError } = await import('../sinks/postgres/open-ledger.ts');
+  const { toSinkError } = await import('../sinks/postgres/postgres-schema.ts');
   return openServer({ ...place, connections: 2, explain: toSinkError, durability: 'full' });
 }
 

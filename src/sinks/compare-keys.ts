@@ -1,5 +1,5 @@
 import { openSqlite, type Connection } from '../sql/sqlite/open-sqlite.ts';
-import type { KeyAndHash } from './record-reader.ts';
+import type { KeyAndHash } from './readings.ts';
 
 export interface KeyDifferences {
   /** In the first only. */

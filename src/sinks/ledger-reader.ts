@@ -3,9 +3,9 @@ import type { Failure } from '../core/errors.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
 import type { Params, Quarantined } from '../core/records.ts';
 import type { FileFailure } from './files.ts';
-import type { FieldNews } from './drift.ts';
+import type { FieldNews } from './readings.ts';
 import type { WalkFailure } from './partition.ts';
-import type { PurgeWork, WithheldOf } from './purges.ts';
+import type { PurgeWork, WithheldOf } from './requests.ts';
 import type {
   Completeness,
   DoubtedListings,

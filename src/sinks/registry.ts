@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import type { ConnectorName } from '../core/names.ts';
 import { createNamedDirectory } from '../files/private-file.ts';
 import { placeOf } from '../sql/postgres/place.ts';
-import { NoSinkYetError, unfinishedCopyError } from './acquire-errors.ts';
+import { NoSinkYetError, unfinishedCopyError } from './sink-errors.ts';
 import type { ConnectorStatus } from './ledger-reader.ts';
 import type {
   LedgerReader,
@@ -26,9 +26,9 @@ export function accessSink(sink: SinkPlace): SinkAccess {
       return fileAccess({
         file: sink.path,
         place: sink.path,
-        loadFormat: async () => (await import('./sqlite/schema.ts')).sqliteFormat,
+        loadFormat: async () => (await import('./sqlite/open-database.ts')).sqliteFormat,
         open: async (how) => {
-          const { openSqliteSink } = await import('./sqlite/open-ledger.ts');
+          const { openSqliteSink } = await import('./sqlite/sqlite-sink.ts');
           return await openSqliteSink({ ...how, file: sink.path });
         },
         openClosedFiles: async () => null,
@@ -133,7 +133,7 @@ function jsonlAccess(directory: string): SinkAccess {
 
 function postgresAccess(at: Extract<SinkPlace, { readonly type: 'postgres' }>): SinkAccess {
   const place = placeOf(at.connection, at.schema);
-  const load = async () => await import('./postgres/open-ledger.ts');
+  const load = async () => await import('./postgres/postgres-schema.ts');
   return {
     ...readersOf(async () => await (await load()).openToRead(at)),
     place,

@@ -9,8 +9,7 @@ import type {
   Quarantined,
 } from '../core/records.ts';
 import type { EntityName, RunId } from '../core/names.ts';
-import type { Action } from './actions.ts';
-import type { EntityMasking, PlannedMask } from './masks.ts';
+import type { Action, EntityMasking, PlannedMask } from './requests.ts';
 import type { FoundPartition, PageLength, Position, Seal, UnsealedWalk, WalkRef } from './partition.ts';
 import type { RunKind } from './run-report.ts';
 

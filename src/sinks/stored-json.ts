@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { type Column, type Params, derivedKinds, derivedType, type DescribedTable } from '../core/records.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue, readJson, writeJson } from '../core/json.ts';
 import { SyncError } from '../core/errors.ts';
 import { completenessWords, type RunReport } from './run-report.ts';
 import type { FileFailure } from './files.ts';
@@ -12,9 +12,8 @@ import {
   type StoredProof,
   type WalkFailure,
 } from './partition.ts';
-import type { CopiedAway } from './copies.ts';
+import type { CopiedAway } from './requests.ts';
 import type { Holder } from './lease.ts';
-import { readJson, writeJson } from '../core/json-text.ts';
 
 /*
  * JSON columns of a ledger, written and read back. Readers throw `SyncError` SINK_FAILED when the text is not in the

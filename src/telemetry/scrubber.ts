@@ -1,5 +1,4 @@
-import { hideSecrets, isPlainWord } from '../core/hide-secrets.ts';
-import type { Secret } from '../core/secret.ts';
+import { hideSecrets, isPlainWord, type Secret } from '../core/secret.ts';
 
 const replacement = '[secret]';
 /** RFC 6750's b64token; "Bearer <token>" and "Bearer authentication" are words about one. */

@@ -1,6 +1,5 @@
-import { hideSecrets } from '../core/hide-secrets.ts';
-import { writeJson } from '../core/json-text.ts';
-import { isJsonObject, withValueAt, type JsonValue, type JsonObject } from '../core/json.ts';
+import { hideSecrets } from '../core/secret.ts';
+import { writeJson, isJsonObject, withValueAt, type JsonValue, type JsonObject } from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
 import type { UpstreamRequest, ParamPlace } from '../definitions/upstream/upstream.ts';

@@ -9,12 +9,15 @@ import { firstNames } from '../definitions/suggest-name.ts';
 import { wholeJson } from '../core/canonical-json.ts';
 import type { EntityTarget } from '../settings/choices.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
-import type { NotedAction } from '../sinks/actions.ts';
-import type { FieldNews } from '../sinks/drift.ts';
+import {
+  type NotedAction,
+  type StoredMask,
+  type LeftStep,
+  type PurgeWork,
+  targetNames,
+} from '../sinks/requests.ts';
+import type { FieldNews, MissingRow, PartitionHistory, RowVersion } from '../sinks/readings.ts';
 import type { RunSummary } from '../sinks/ledger-reader.ts';
-import type { StoredMask } from '../sinks/masks.ts';
-import { type LeftStep, type PurgeWork, targetNames } from '../sinks/purges.ts';
-import type { MissingRow, PartitionHistory, RowVersion } from '../sinks/row-history.ts';
 import { count, counted, printable, printableWithin, roughly, toTheMinute } from '../telemetry/format.ts';
 
 interface TextStyle {

@@ -1,12 +1,11 @@
 import { createHash } from 'node:crypto';
 import PQueue from 'p-queue';
 import pg from 'pg';
-import type { JsonObject, JsonValue } from '../../src/core/json.ts';
+import { type JsonObject, type JsonValue, readJson } from '../../src/core/json.ts';
 import type { EntityTable } from '../../src/core/records.ts';
 import { tableName } from '../../src/sinks/postgres/column-types.ts';
 import { quoted } from '../../src/sql/database.ts';
-import { readJson } from '../../src/core/json-text.ts';
-import { readText } from '../../src/sql/postgres/text.ts';
+import { readText } from '../../src/sql/postgres/encode-binary.ts';
 import { openHistory, openSink } from '../../src/sinks/registry.ts';
 import type { SinkOptions } from '../../src/sinks/sink-access.ts';
 import { byKey } from '../support/sinks/stored-record.ts';

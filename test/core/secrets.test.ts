@@ -1,8 +1,7 @@
 import { describe, expect } from 'vitest';
-import { isLikeGlob } from '../../src/core/glob.ts';
-import { hideSecrets, isWeakSecret } from '../../src/core/hide-secrets.ts';
-import { readFields, readJson, writeJson } from '../../src/core/json-text.ts';
-import type { JsonValue } from '../../src/core/json.ts';
+import { isLikeGlob } from '../../src/core/names.ts';
+import { hideSecrets, isWeakSecret } from '../../src/core/secret.ts';
+import { readFields, readJson, writeJson, type JsonValue } from '../../src/core/json.ts';
 import { it } from '../support/it.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { startSeed } from '../support/trials.ts';

@@ -12,7 +12,7 @@ import type { OnSchemaChange } from '../../src/engine/chosen-entities.ts';
 import { withEvolved } from '../../src/engine/prepare/schema-policy.ts';
 import { listingOf, type SampleAccount } from '../../src/sample/sample-account.ts';
 import type { Service } from '../../src/service/start-service.ts';
-import type { DriftRow } from '../../src/sinks/drift.ts';
+import type { DriftRow } from '../../src/sinks/readings.ts';
 import { openHistory } from '../../src/sinks/registry.ts';
 import type { EntityReport, RunReport } from '../../src/sinks/run-report.ts';
 

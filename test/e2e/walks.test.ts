@@ -3,7 +3,7 @@ import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { Params } from '../../src/core/records.ts';
-import { timeMs } from '../../src/core/times.ts';
+import { timeMs } from '../../src/core/clock.ts';
 import type { FailureReport, RunReport } from '../../src/sinks/run-report.ts';
 import { useHostedRuns } from '../support/hosted-runs.ts';
 import type { HostileServer } from '../support/hostile-server.ts';

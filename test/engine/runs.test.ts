@@ -1,10 +1,9 @@
 import { describe, expect, afterEach } from 'vitest';
 import { parseWindowLength } from '../../src/app/backfill.ts';
-import { systemClock, type Clock } from '../../src/core/clock.ts';
+import { systemClock, type Clock, timeMs } from '../../src/core/clock.ts';
 import type { RunEvent } from '../../src/core/events.ts';
 import type { EntityName, ConnectorName, RunId } from '../../src/core/names.ts';
 import { noCounts, type PageCounts } from '../../src/core/records.ts';
-import { timeMs } from '../../src/core/times.ts';
 import {
   estimateCalls,
   planRun,

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import Database from 'better-sqlite3';
 import { describe, expect } from 'vitest';
 import type { OfferedTable } from '../../src/sinks/records/offered-views.ts';
-import { ofQuery, queryViews } from '../../src/sinks/sqlite/query-views.ts';
+import { ofQuery, queryViews } from '../../src/sinks/sqlite/sqlite-query.ts';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
 import { it } from '../support/it.ts';
 import { openMcpClient, processesOf, type McpClient } from '../support/mcp-client.ts';

@@ -5,7 +5,7 @@ import { readFileSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, vi } from 'vitest';
 import { DuckDBTimestampTZValue, type DuckDBValue } from '@duckdb/node-api';
-import { readJson } from '../../src/core/json-text.ts';
+import { readJson } from '../../src/core/json.ts';
 import type { ColumnValue, EntityTable, FieldType } from '../../src/core/records.ts';
 import {
   type FileFormat,
@@ -14,7 +14,7 @@ import {
   ownColumns,
   type WrittenFile,
 } from '../../src/publish/row-files.ts';
-import type { StoredRecord } from '../../src/sinks/record-reader.ts';
+import type { StoredRecord } from '../../src/sinks/readings.ts';
 import { testProgram } from '../support/ensure-built.ts';
 import { it } from '../support/it.ts';
 import { duckdbLists, identifier, literal, duckdb } from '../support/publish/read-tables.ts';

@@ -13,13 +13,12 @@ import {
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { instant, type Instant } from '../../src/core/clock.ts';
-import { readJson } from '../../src/core/json-text.ts';
-import { isJsonObject, type JsonObject } from '../../src/core/json.ts';
+import { readJson, isJsonObject, type JsonObject } from '../../src/core/json.ts';
 import { keyTextOf, type EntityTable, type PreparedRecord } from '../../src/core/records.ts';
 import type { RunId } from '../../src/core/names.ts';
 import { lineSql, lineWriters } from '../../src/sinks/jsonl/line.ts';
 import { openSqlite } from '../../src/sql/sqlite/open-sqlite.ts';
-import type { EntityMasking } from '../../src/sinks/masks.ts';
+import type { EntityMasking } from '../../src/sinks/requests.ts';
 import { accessSink } from '../../src/sinks/registry.ts';
 import type { Sink } from '../../src/sinks/sink-access.ts';
 import { jsonlKind as kind } from '../contracts/file-sink/file-sink-kind.ts';

@@ -15,9 +15,9 @@ import {
   type Transition,
 } from '../../src/sinks/ledger/partitions/transitions.ts';
 import { openRawRows } from '../../src/sinks/ledger/row-blocks.ts';
-import { openLedgerFile } from '../../src/sinks/sqlite/open-ledger.ts';
-import { sqliteTables } from '../../src/sinks/sqlite/records/record-tables.ts';
-import { sqliteFormat, tablesSql } from '../../src/sinks/sqlite/schema.ts';
+import { openLedgerFile } from '../../src/sinks/sqlite/sqlite-sink.ts';
+import { sqliteTables } from '../../src/sinks/sqlite/sqlite-tables.ts';
+import { sqliteFormat, tablesSql } from '../../src/sinks/sqlite/open-database.ts';
 import type { Tx } from '../../src/sql/database.ts';
 import { openSqlite } from '../../src/sql/sqlite/open-sqlite.ts';
 import { sqliteDialect } from '../../src/sql/sqlite/sqlite-tx.ts';

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, afterAll } from 'vitest';
 import { instant, systemClock } from '../../src/core/clock.ts';
-import { writeJson } from '../../src/core/json-text.ts';
+import { writeJson } from '../../src/core/json.ts';
 import type { EntityName, RunId } from '../../src/core/names.ts';
 import { type EntityTable, keyTextOf, type Column, type ColumnValue } from '../../src/core/records.ts';
 import type {
@@ -13,13 +13,13 @@ import type {
   WrittenRow,
   Stamp,
 } from '../../src/sinks/ledger/driver.ts';
-import { postgresTables } from '../../src/sinks/postgres/records/record-tables.ts';
-import type { StoredRecord } from '../../src/sinks/record-reader.ts';
+import { postgresTables } from '../../src/sinks/postgres/postgres-tables.ts';
+import type { StoredRecord } from '../../src/sinks/readings.ts';
 import { columnValue } from '../../src/sinks/records/mark-rows.ts';
 import { rowsTable, selectCells, type RowsTable } from '../../src/sinks/records/own-names.ts';
 import { accessSink } from '../../src/sinks/registry.ts';
 import type { RecordReader } from '../../src/sinks/sink-access.ts';
-import { sqliteTables } from '../../src/sinks/sqlite/records/record-tables.ts';
+import { sqliteTables } from '../../src/sinks/sqlite/sqlite-tables.ts';
 import type { Database, Tx } from '../../src/sql/database.ts';
 import { openServer } from '../../src/sql/postgres/server.ts';
 import { openSqliteDatabase } from '../../src/sql/sqlite/open-sqlite-database.ts';

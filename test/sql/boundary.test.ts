@@ -6,9 +6,9 @@ import { describe, expect, it } from 'vitest';
  */
 const besideTheLedger: Readonly<Record<string, readonly string[]>> = {
   // Makes what the driver keeps for itself; which server and version it is.
-  'src/sinks/postgres/open-ledger.ts': ['_sync_counters', '_sync_leases', '_sync_meta'],
+  'src/sinks/postgres/postgres-schema.ts': ['_sync_counters', '_sync_leases', '_sync_meta'],
   // Rows of leases and counters.
-  'src/sinks/postgres/lease/lease-rows.ts': ['_sync_counters', '_sync_leases'],
+  'src/sinks/postgres/lease-rows.ts': ['_sync_counters', '_sync_leases'],
   // The fence.
   'src/sinks/postgres/postgres-sink.ts': ['_sync_counters', '_sync_meta'],
   // Whose file it is; the change counter; the newest commits.

@@ -3,7 +3,7 @@ import { MessageChannel, receiveMessageOnPort, Worker, type MessagePort } from '
 import type { JsonObject, JsonValue } from '../../src/core/json.ts';
 import { tableName } from '../../src/sinks/postgres/column-types.ts';
 import { quoted } from '../../src/sql/database.ts';
-import { readText } from '../../src/sql/postgres/text.ts';
+import { readText } from '../../src/sql/postgres/encode-binary.ts';
 import { sharedPostgres } from './postgres.ts';
 import { sampleSinks, type SampleSink, type SampleSinkType } from './sample-sinks.ts';
 import { byKey } from './stored-rows.ts';

@@ -9,7 +9,7 @@ import { type Audit, auditEntity } from '../../app/audit-entity.ts';
 import { openApp, openSharingApp } from '../../app/open-app.ts';
 import { usage } from '../../core/errors.ts';
 import { connectorNamed, entityTarget } from '../../settings/choices.ts';
-import type { IdentityDifference } from '../../sinks/acquire-errors.ts';
+import type { IdentityDifference } from '../../sinks/sink-errors.ts';
 import type { KeyDifferences, KeyGroup } from '../../sinks/compare-keys.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
 import { count, counted, printable } from '../../telemetry/format.ts';

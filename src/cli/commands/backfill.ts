@@ -9,9 +9,8 @@ import {
 } from '../../app/backfill.ts';
 import { openSharingApp } from '../../app/open-app.ts';
 import { checkNotPaused, openQueuesOf, sinkIdOf } from '../../app/reach-queues.ts';
-import { instant, type Clock } from '../../core/clock.ts';
+import { instant, type Clock, timeMs } from '../../core/clock.ts';
 import { addCounts, noCounts } from '../../core/records.ts';
-import { timeMs } from '../../core/times.ts';
 import { usage } from '../../core/errors.ts';
 import { type BackfillPlan, windowText } from '../../engine/plan-run.ts';
 import { connectorNamed } from '../../settings/choices.ts';

@@ -1,5 +1,4 @@
-import { eachOf } from '../../core/each-of.ts';
-import { grouped } from '../../core/grouped.ts';
+import { eachOf, grouped } from '../../core/grouped.ts';
 import type { App } from '../../app/app.ts';
 import type { ConnectorSource } from '../../source/source.ts';
 import { marks } from '../output/text-table.ts';
@@ -11,7 +10,7 @@ import { targetStatus, withTarget } from '../../app/publish-target.ts';
 import { readDrift } from '../../app/read-statuses.ts';
 import { type Clock, slept } from '../../core/clock.ts';
 import { hasCode, ThrottledError } from '../../core/errors.ts';
-import { isWeakSecret } from '../../core/hide-secrets.ts';
+import { isWeakSecret } from '../../core/secret.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import { firstNames } from '../../definitions/suggest-name.ts';
 import { refuseTodos } from '../../definitions/todos.ts';
@@ -31,8 +30,8 @@ import {
   IdentityChangedError,
   identityDifferences,
   unfinishedCopyError,
-} from '../../sinks/acquire-errors.ts';
-import { type ClosedFiles, damageAdvice, damageText } from '../../sinks/closed-files.ts';
+} from '../../sinks/sink-errors.ts';
+import { type ClosedFiles, damageAdvice, damageText } from '../../sinks/sink-access.ts';
 import { count, counted, printable } from '../../telemetry/format.ts';
 import { showLive } from '../../telemetry/progress.ts';
 import { keylessText, unfinishedPurgeText } from '../../wording/connector-text.ts';

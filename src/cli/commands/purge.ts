@@ -16,8 +16,7 @@ import {
   entityTarget,
 } from '../../settings/choices.ts';
 import type { ConnectorSettings, LocalSettings } from '../../settings/settings.ts';
-import type { MaskEnd } from '../../sinks/masks.ts';
-import type { PurgedOf } from '../../sinks/purges.ts';
+import type { MaskEnd, PurgedOf } from '../../sinks/requests.ts';
 import { count, counted } from '../../telemetry/format.ts';
 import { leftText } from '../../wording/connector-text.ts';
 import { command, type CommandContext, type FlagsOf } from '../command.ts';

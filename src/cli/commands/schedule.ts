@@ -16,7 +16,7 @@ import type { Backlog } from '../../jobs/open-queue-set.ts';
 import { chosenConnectors, sinksOf, type WorkerTarget, workerTargets } from '../../settings/choices.ts';
 import { formatDuration } from '../../settings/texts.ts';
 import type { ConnectorSettings, LocalSettings, Schedule } from '../../settings/settings.ts';
-import { processUser } from '../../sinks/actions.ts';
+import { processUser } from '../../sinks/requests.ts';
 import {
   comingUp,
   count,

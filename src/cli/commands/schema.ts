@@ -3,7 +3,7 @@ import { isDeclaredName, systemColumns } from '../../core/names.ts';
 import { isReservedName } from '../../definitions/read-yaml.ts';
 import { chosenConnectors } from '../../settings/choices.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';
-import type { DriftRow } from '../../sinks/drift.ts';
+import type { DriftRow } from '../../sinks/readings.ts';
 import { counted, toTheMinute } from '../../telemetry/format.ts';
 import { command } from '../command.ts';
 import { indentedTable, leftColumns } from '../output/text-table.ts';

@@ -4,7 +4,7 @@ import { failureLimit, readStatuses, type StoredConnector } from '../../app/read
 import { type Health, healthWords } from '../../core/health.ts';
 import { chosenConnectors } from '../../settings/choices.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';
-import { damageAdvice, damageText } from '../../sinks/closed-files.ts';
+import { damageAdvice, damageText } from '../../sinks/sink-access.ts';
 import type { ConnectorStatus } from '../../sinks/ledger-reader.ts';
 import { count, counted, printable, toTheMinute } from '../../telemetry/format.ts';
 import {

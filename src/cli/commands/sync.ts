@@ -11,7 +11,7 @@ import type { CallEstimate } from '../../engine/plan-run.ts';
 import { chosenConnectors, sinksOf, targetsAfterSync } from '../../settings/choices.ts';
 import { withParts } from '../../settings/load-settings.ts';
 import type { ConnectorSettings, LocalSettings } from '../../settings/settings.ts';
-import { ConnectorBusyError } from '../../sinks/acquire-errors.ts';
+import { ConnectorBusyError } from '../../sinks/sink-errors.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
 import { count, counted } from '../../telemetry/format.ts';
 import { allowByAgeText, withheldByAgeText } from '../../wording/connector-text.ts';

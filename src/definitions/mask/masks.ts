@@ -1,6 +1,5 @@
 import { hash } from 'node:crypto';
-import { writeJson } from '../../core/json-text.ts';
-import { isJsonArray, isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
+import { writeJson, isJsonArray, isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { EntityName } from '../../core/names.ts';
 import type { RecordMask, EntityTable, FieldType } from '../../core/records.ts';
 import { frozen } from '../frozen.ts';

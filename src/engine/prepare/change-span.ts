@@ -1,5 +1,5 @@
 import { isJsonObject, memberOf, type JsonValue } from '../../core/json.ts';
-import { timeMs } from '../../core/times.ts';
+import { timeMs } from '../../core/clock.ts';
 import type { ChangeSpan } from '../../pagination/pagination.ts';
 
 /**

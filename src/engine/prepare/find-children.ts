@@ -5,7 +5,7 @@ import type { Definition, Entity, Parent, ParentCondition, Recursive } from '../
 import { convertValue } from '../../definitions/params.ts';
 import type { FoundPartition, Marker, Partition } from '../../sinks/partition.ts';
 import { rankOf, type ChosenEntities } from '../chosen-entities.ts';
-import { timeMs } from '../../core/times.ts';
+import { timeMs } from '../../core/clock.ts';
 
 export interface FindingRun {
   readonly definition: Definition;

@@ -1,8 +1,7 @@
-import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../core/json.ts';
-import { readFields } from '../../core/json-text.ts';
+import { isJsonObject, memberOf, type JsonObject, type JsonValue, readFields } from '../../core/json.ts';
 import type { Column, ColumnValue, FieldType, RecordMask } from '../../core/records.ts';
 import type { Entity } from '../../definitions/definition.ts';
-import type { EntityMasking } from '../../sinks/masks.ts';
+import type { EntityMasking } from '../../sinks/requests.ts';
 import { canonicalJson, hashedColumns, hashedText, toColumnValue } from '../../core/canonical-json.ts';
 import { noFields, shortHash } from './prepare-record.ts';
 

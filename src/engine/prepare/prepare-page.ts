@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { isJsonObject, type JsonObject, type JsonValue, isJsonArray } from '../../core/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue, isJsonArray, writeJson } from '../../core/json.ts';
 import type { EntityName } from '../../core/names.ts';
 import type { FieldDrift, PreparedRecord, Quarantined } from '../../core/records.ts';
 import type { Entity } from '../../definitions/definition.ts';
@@ -33,7 +33,6 @@ import {
   explodedShape,
 } from './prepare-record.ts';
 import { acceptEverything, type SchemaPolicies, type SchemaPolicy } from './schema-policy.ts';
-import { writeJson } from '../../core/json-text.ts';
 import type { RawRecord, SameRow } from '../../sinks/stored-keys.ts';
 
 /** A page, ready to be stored: every fetched record is in `rows`, `refused`, `filtered` or `foreign`. */

@@ -3,7 +3,7 @@ import type { JsonValue } from '../../core/json.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { Column, EntityTable, FieldDrift, JsonType } from '../../core/records.ts';
 import type { Definition, Entity } from '../../definitions/definition.ts';
-import type { KnownDrift } from '../../sinks/drift.ts';
+import type { KnownDrift } from '../../sinks/readings.ts';
 import type { Sink } from '../../sinks/sink-access.ts';
 import type { ChosenEntities, ChosenEntity } from '../chosen-entities.ts';
 

@@ -11,9 +11,8 @@ import type { PreparedRecord } from '../../core/records.ts';
 import { isUnlisted, whereInTree } from '../prepare/find-children.ts';
 import { isOfKind, isPartial, compilePrepare, recordShape } from '../prepare/prepare-record.ts';
 import { acceptEverything, refusing } from '../prepare/schema-policy.ts';
-import { eachOf } from '../../core/each-of.ts';
+import { eachOf, knownOrMade } from '../../core/grouped.ts';
 import { findGetParams, meaningOfGet } from '../complete-page.ts';
-import { knownOrMade } from '../../core/grouped.ts';
 
 type JudgedEntity = ReturnType<typeof judgeDeletes>[number];
 

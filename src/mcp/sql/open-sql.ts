@@ -53,10 +53,10 @@ export function openSql(role: LocalSettings['mcp']['sqlRole'], shown: ShownEntit
     views: async (sink: QueriedSink): Promise<readonly OfferedView[]> => {
       const offered = offeredIn(sink, shown);
       if (sink.type === 'sqlite') {
-        const { listViews } = await import('../../sinks/sqlite/query-views.ts');
+        const { listViews } = await import('../../sinks/sqlite/sqlite-query.ts');
         return await listViews(sink.path, offered);
       }
-      const { listViews } = await import('../../sinks/postgres/query-views.ts');
+      const { listViews } = await import('../../sinks/postgres/postgres-query.ts');
       return await listViews(sink, offered);
     },
     /** Rejects with USAGE for a query that is none, with SEARCH_TOO_SLOW, SINK_FAILED, and with the signal's reason. */
@@ -104,7 +104,7 @@ async function queryPostgres(
       `sql on ${sink.name}, a PostgreSQL sink, needs a role that may read the shown views alone: a person makes it with the SQL that "mcp grant" prints, and names it in mcp.sqlUser and mcp.sqlPassword of the config.`,
     );
   }
-  const { queryViews } = await import('../../sinks/postgres/query-views.ts');
+  const { queryViews } = await import('../../sinks/postgres/postgres-query.ts');
   const { limit, ...given } = query;
   const { facts, found } = await queryViews(
     {
@@ -172,7 +172,7 @@ const defaultUser = 'connector_sync_agents';
  */
 export async function grantSql(settings: LocalSettings): Promise<readonly string[]> {
   const shown = shownEntities(connectorsOf(settings));
-  const { listViews, grantViews, makeRole } = await import('../../sinks/postgres/query-views.ts');
+  const { listViews, grantViews, makeRole } = await import('../../sinks/postgres/postgres-query.ts');
   const user = settings.mcp.sqlRole?.user ?? defaultUser;
   const grants: string[] = [];
   for (const sink of sinksOf(shown.connectors)) {

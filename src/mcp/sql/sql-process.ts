@@ -1,7 +1,7 @@
 import { answerParent, explainedAs } from '../../child/start-child.ts';
 import { usage } from '../../core/errors.ts';
 import type { OfferedTable } from '../../sinks/records/offered-views.ts';
-import { ofQuery, queryViews } from '../../sinks/sqlite/query-views.ts';
+import { ofQuery, queryViews } from '../../sinks/sqlite/sqlite-query.ts';
 import { fittingRows, mostColumns, mostCopyBytes, readStates, type QueryAnswer } from './query-limits.ts';
 
 export interface SqlQuery {

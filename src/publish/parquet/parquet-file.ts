@@ -4,13 +4,13 @@ import * as zlib from 'node:zlib';
 import { parquetMetadata, type SchemaElement } from 'hyparquet';
 import { ByteWriter, type ColumnSource, ParquetWriter } from 'hyparquet-writer';
 import { SyncError } from '../../core/errors.ts';
-import { writeNumber } from '../../core/json-text.ts';
+import { writeNumber } from '../../core/json.ts';
 import type { ColumnValue, FieldType } from '../../core/records.ts';
 import { openPrivateFile } from '../../files/private-file.ts';
 import { toFileError } from '../folder-store.ts';
 import type { RowsOfFile } from '../manifest.ts';
 import { isJsonColumn } from '../../sinks/decisions/stored-table.ts';
-import type { StoredRecord } from '../../sinks/record-reader.ts';
+import type { StoredRecord } from '../../sinks/readings.ts';
 
 /** A column of the record, by its name in the file. */
 export interface RecordColumn {

@@ -25,7 +25,7 @@ import {
 } from '../target.ts';
 import type { PublishPlace } from '../../settings/settings.ts';
 import { binaryType, sqlType, tableName } from '../../sinks/postgres/column-types.ts';
-import type { StoredRecord } from '../../sinks/record-reader.ts';
+import type { StoredRecord } from '../../sinks/readings.ts';
 import { keepalives } from '../../sql/postgres/connections.ts';
 import { type BinaryType, type BinaryValue, encodeRows } from '../../sql/postgres/encode-binary.ts';
 import {

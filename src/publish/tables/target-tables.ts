@@ -11,7 +11,7 @@ import {
   type StoredManifest,
 } from '../manifest.ts';
 import type { EntityRows, PlannedEntity, Target, TargetCheck, WrittenEntity } from '../target.ts';
-import type { StoredRecord } from '../../sinks/record-reader.ts';
+import type { StoredRecord } from '../../sinks/readings.ts';
 import { quoted } from '../../sql/database.ts';
 
 export type EntityName = Pick<PublishedEntity, 'connector' | 'entity'>;

@@ -11,11 +11,9 @@ import { openServiceSealer } from './service-key.ts';
 import { type Clock, type Instant, instant } from '../../core/clock.ts';
 import { ApiError, notFound } from '../api-error.ts';
 import { SyncError, usage } from '../../core/errors.ts';
-import { readJson, writeJson } from '../../core/json-text.ts';
-import { isJsonObject, type JsonObject } from '../../core/json.ts';
-import { isConnectorId } from '../../core/names.ts';
+import { readJson, writeJson, isJsonObject, type JsonObject } from '../../core/json.ts';
+import { isConnectorId, hasAtMostCharacters } from '../../core/names.ts';
 import type { Sealer } from '../../files/sealer.ts';
-import { hasAtMostCharacters } from '../../core/characters.ts';
 import { scopedTokenSeconds } from '../server-limits.ts';
 
 export interface ServiceStateOptions extends TokenOptions {

@@ -1,10 +1,10 @@
 import { chmodSync, existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { hasAtMostCharacters } from '../../core/characters.ts';
+import { hasAtMostCharacters } from '../../core/names.ts';
 import { SyncError } from '../../core/errors.ts';
 import { noSpaceText, createPrivateDirectory, createPrivateFile } from '../../files/private-file.ts';
 import { ApiError } from '../api-error.ts';
-import { unknownVersion } from '../../sinks/unusable-sink.ts';
+import { unknownVersion } from '../../sinks/sink-errors.ts';
 import type { Values } from '../../sql/database.ts';
 import { type Lock, takeLock } from '../../sql/sqlite/lock.ts';
 import { type Connection, openSqlite } from '../../sql/sqlite/open-sqlite.ts';

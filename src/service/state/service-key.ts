@@ -13,7 +13,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { type SyncError, usage } from '../../core/errors.ts';
-import { expectedKey, keyBytes, readKey } from '../../core/read-key.ts';
+import { expectedKey, keyBytes, readKey } from '../../core/secret.ts';
 import { openSqlite } from '../../sql/sqlite/open-sqlite.ts';
 import { createPrivateDirectory, hasCode, openPrivateFile, syncDirectory } from '../../files/private-file.ts';
 import { createSealer, type Sealer } from '../../files/sealer.ts';

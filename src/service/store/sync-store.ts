@@ -8,7 +8,7 @@ import { syncConnector } from '../../engine/sync-connector.ts';
 import { indexEntity } from '../../search/sqlite-index.ts';
 import { openSqlite } from '../../sql/sqlite/open-sqlite.ts';
 import { isSqliteError } from '../../sql/sqlite/sqlite-error.ts';
-import { openSqliteSink } from '../../sinks/sqlite/open-ledger.ts';
+import { openSqliteSink } from '../../sinks/sqlite/sqlite-sink.ts';
 import { openApiCaller, type HttpTransport } from '../../source/api/api-caller.ts';
 import { defaultApiLimits } from '../../source/api/api-limits.ts';
 import { openCallBudget } from '../../source/api/call-with-retries.ts';

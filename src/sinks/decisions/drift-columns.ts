@@ -1,6 +1,6 @@
 import { isDeclaredName, systemColumns, type EntityName } from '../../core/names.ts';
 import type { Column, EntityTable, FieldDrift, FieldType, JsonType } from '../../core/records.ts';
-import type { DriftRow, KnownDrift } from '../drift.ts';
+import type { DriftRow, KnownDrift } from '../readings.ts';
 import { columnsMissingIn, isSameInStore, type TableColumns } from './stored-table.ts';
 
 /** Drift noted for a field of an entity: its name, kind and type, never a value. */

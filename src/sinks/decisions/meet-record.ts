@@ -3,7 +3,7 @@ import { SyncError } from '../../core/errors.ts';
 import { knownOrMade } from '../../core/grouped.ts';
 import type { EntityName } from '../../core/names.ts';
 import type { PreparedRecord } from '../../core/records.ts';
-import type { RowFacts } from '../record-reader.ts';
+import type { RowFacts } from '../readings.ts';
 import type { Doubt } from '../partition.ts';
 
 /** The stored row of a record's key, tombstoned or not. `owner`: null if it was stored outside a walk. */

@@ -12,7 +12,7 @@ import {
   hasCode,
   syncDirectory,
 } from '../../files/private-file.ts';
-import { explained } from '../../sql/explained.ts';
+import { explained } from '../../sql/database.ts';
 import { digitsOf, keyDigits, safeFileName } from './safe-file-name.ts';
 import { removeLeftovers, temporaryName, writeWholeFile } from './write-whole-file.ts';
 

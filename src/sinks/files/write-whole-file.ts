@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import { open, rename, unlink, type FileHandle, opendir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { explained } from '../../sql/explained.ts';
+import { explained } from '../../sql/database.ts';
 import { syncDirectory, hasCode } from '../../files/private-file.ts';
 
 interface WholeFile {

@@ -11,37 +11,35 @@ import {
 import { dirname, join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { readFile } from 'node:fs/promises';
-import type { OpenHow, Sink } from '../sink-access.ts';
-import type { RecordTables, LedgerDriver, Lines, RewrittenLines, Taken } from '../ledger/driver.ts';
-import { ledgerSink } from '../ledger/ledger-sink.ts';
-import { openLedgerFile } from '../sqlite/open-ledger.ts';
-import { sqliteTables } from '../sqlite/records/record-tables.ts';
-import { SyncError } from '../../core/errors.ts';
-import type { ConnectorName, EntityName } from '../../core/names.ts';
-import { type EntityTable, keyTextOf } from '../../core/records.ts';
-import { createPrivateDirectory, syncDirectory, syncFile, hasCode } from '../../files/private-file.ts';
-import { type Tx, quoted } from '../../sql/database.ts';
-import { explained } from '../../sql/explained.ts';
-import { openTurns } from '../../sql/turns.ts';
 import {
+  type OpenHow,
+  type Sink,
   damageAdvice,
   damageText,
   type DamagedFile,
   type CheckedFiles,
   type ClosedFiles,
   type ComparedContents,
-} from '../closed-files.ts';
+} from '../sink-access.ts';
+import type { RecordTables, LedgerDriver, Lines, RewrittenLines, Taken } from '../ledger/driver.ts';
+import { ledgerSink } from '../ledger/ledger-sink.ts';
+import { openLedgerFile } from '../sqlite/sqlite-sink.ts';
+import { sqliteTables } from '../sqlite/sqlite-tables.ts';
+import { SyncError } from '../../core/errors.ts';
+import type { ConnectorName, EntityName } from '../../core/names.ts';
+import { type EntityTable, keyTextOf } from '../../core/records.ts';
+import { createPrivateDirectory, syncDirectory, syncFile, hasCode } from '../../files/private-file.ts';
+import { type Tx, quoted, explained } from '../../sql/database.ts';
+import { openTurns } from '../../sql/turns.ts';
 import { writeWholeFile } from '../files/write-whole-file.ts';
 import { outsideRun, type Ledger } from '../ledger/ledger.ts';
 import { wholeTables } from '../ledger/tables.ts';
-import { toSinkError, type LedgerFormat } from '../sqlite/open-database.ts';
+import { toSinkError, type LedgerFormat, sqliteMigrations, tablesSql } from '../sqlite/open-database.ts';
 import { sqliteTx } from '../../sql/sqlite/sqlite-tx.ts';
 import { tableName } from '../decisions/stored-table.ts';
 import { lineSql } from './line.ts';
 import { toColumnValue } from '../../core/canonical-json.ts';
-import { isJsonObject, memberOf, type JsonObject } from '../../core/json.ts';
-import { readFields, writeJson } from '../../core/json-text.ts';
-import { sqliteMigrations, tablesSql } from '../sqlite/schema.ts';
+import { isJsonObject, memberOf, type JsonObject, readFields, writeJson } from '../../core/json.ts';
 import { openToRead } from '../sqlite/readers.ts';
 
 /** The ledger in `file` has the records; files below `directory` have their changes as lines. */

@@ -1,6 +1,12 @@
-import type { Column, ColumnValue, EntityTable, PreparedRecord } from '../../core/records.ts';
+import {
+  type Column,
+  type ColumnValue,
+  type EntityTable,
+  type PreparedRecord,
+  keyPartsOf,
+} from '../../core/records.ts';
 import type { Stamp } from '../ledger/driver.ts';
-import { keyPartsOf, writeNumber } from '../../core/json-text.ts';
+import { writeNumber } from '../../core/json.ts';
 import { quoted } from '../../sql/database.ts';
 import { isJsonColumn } from '../decisions/stored-table.ts';
 

@@ -1,9 +1,8 @@
 import { instant, type Instant } from '../../core/clock.ts';
-import type { JsonObject } from '../../core/json.ts';
-import { readJson, writeJson } from '../../core/json-text.ts';
+import { type JsonObject, readJson, writeJson } from '../../core/json.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import type { Tx } from '../../sql/database.ts';
-import type { Action, NotedAction } from '../actions.ts';
+import type { Action, NotedAction } from '../requests.ts';
 import type { Ledger } from './ledger.ts';
 
 const keptDays = 400;

@@ -17,7 +17,7 @@ import { withoutPurged, type WithheldPage } from './purges/purge-notes.ts';
 import { dueById, transitions } from './partitions/transitions.ts';
 import { readStored, storeRows, type KnownRows } from './store-rows.ts';
 import type { Instant } from '../../core/clock.ts';
-import { writeJson } from '../../core/json-text.ts';
+import { writeJson } from '../../core/json.ts';
 import {
   learnPageLength,
   concludeWalk,

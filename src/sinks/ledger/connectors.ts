@@ -1,12 +1,18 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
-import { writeJson, readJson } from '../../core/json-text.ts';
+import { writeJson, readJson } from '../../core/json.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { cellOf, type Tx } from '../../sql/database.ts';
-import type { CopiedAway, SinkCopies, UnfinishedCopy } from '../copies.ts';
+import type {
+  CopiedAway,
+  SinkCopies,
+  UnfinishedCopy,
+  UnfinishedRemoval,
+  ResetCounts,
+  ResetScope,
+} from '../requests.ts';
 import type { ConnectorIdentity, Holder, StoredIdentity } from '../lease.ts';
 import type { StoredOrigin } from '../ledger-reader.ts';
-import type { UnfinishedRemoval, ResetCounts, ResetScope } from '../repair.ts';
 import { parseCopiedTo, parseHolder } from '../stored-json.ts';
 import { instant } from '../../core/clock.ts';
 import {
@@ -16,7 +22,7 @@ import {
   sharedTablesError,
   unfinishedCopyError,
   unfinishedRemovalError,
-} from '../acquire-errors.ts';
+} from '../sink-errors.ts';
 import type { RunReport } from '../run-report.ts';
 import type { Taken, RecordTables } from './driver.ts';
 import { outsideRun, type HeldConnector, type Ledger } from './ledger.ts';

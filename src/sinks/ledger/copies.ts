@@ -1,11 +1,11 @@
 import { hash } from 'node:crypto';
 import { instant } from '../../core/clock.ts';
 import { SyncError, usage } from '../../core/errors.ts';
-import { writeJson } from '../../core/json-text.ts';
+import { writeJson } from '../../core/json.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { cellOf, type Cells, type Snapshot, type Tx, quoted } from '../../sql/database.ts';
-import { alreadyHeldError, sharedTablesError } from '../acquire-errors.ts';
-import type { CopyHow } from '../copies.ts';
+import { alreadyHeldError, sharedTablesError } from '../sink-errors.ts';
+import type { CopyHow } from '../requests.ts';
 import type { Holder, StoredIdentity } from '../lease.ts';
 import { versionsName, rowsTable, versionsTable } from '../records/own-names.ts';
 import { parseNames } from '../stored-json.ts';

@@ -3,7 +3,7 @@ import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
 import type { Column, EntityTable, FieldType, PreparedRecord } from '../../core/records.ts';
 import type { Cells, Database, TransactHow, Tx } from '../../sql/database.ts';
 import type { Holder } from '../lease.ts';
-import type { RowFacts } from '../record-reader.ts';
+import type { RowFacts } from '../readings.ts';
 import type { StoredRow } from '../decisions/meet-record.ts';
 import type { Instant } from '../../core/clock.ts';
 

@@ -1,9 +1,9 @@
 import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName, RunId } from '../../core/names.ts';
 import { columnOf, type TransactHow, type Tx } from '../../sql/database.ts';
-import { fencedError, releasedError } from '../acquire-errors.ts';
+import { fencedError, releasedError } from '../sink-errors.ts';
 import type { Instant } from '../../core/clock.ts';
-import type { Action } from '../actions.ts';
+import type { Action } from '../requests.ts';
 import type { ConnectorIdentity, Lease, Pause } from '../lease.ts';
 import type { WalkFailure, WalkRef } from '../partition.ts';
 import type { ListingsOf, RunReport } from '../run-report.ts';

@@ -1,13 +1,21 @@
 import { createHash } from 'node:crypto';
 import { instant, type Instant } from '../../core/clock.ts';
-import { isJsonArray, isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../core/json.ts';
-import { readJson, readJsonIfWhole, writeJson } from '../../core/json-text.ts';
+import {
+  isJsonArray,
+  isJsonObject,
+  memberOf,
+  type JsonObject,
+  type JsonValue,
+  readJson,
+  readJsonIfWhole,
+  writeJson,
+} from '../../core/json.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { hiddenWords, type RecordFile } from '../../core/records.ts';
 import { usage, SyncError } from '../../core/errors.ts';
 import { cellOf, type Cells, type Tx, quoted } from '../../sql/database.ts';
 import { safeFileName } from '../files/safe-file-name.ts';
-import type { EntityMasking, MaskEnd, MaskRequest, RemovedOf, RewrittenOf } from '../masks.ts';
+import type { EntityMasking, MaskEnd, MaskRequest, RemovedOf, RewrittenOf } from '../requests.ts';
 import { columnValue } from '../records/mark-rows.ts';
 import { rowsTable, selectCells, versionsTable, type RowsTable } from '../records/own-names.ts';
 import { holdingFor, storedIdentity, resetEntity } from './connectors.ts';

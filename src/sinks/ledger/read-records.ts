@@ -3,7 +3,7 @@ import { entityOfHistory, type ConnectorName, type EntityName, type RunId } from
 import { keyTextOf, type EntityTable } from '../../core/records.ts';
 import { cellOf, type Cells, type Snapshot, type Tx, quoted } from '../../sql/database.ts';
 import { historyColumns, historyTable, otherKeyError } from '../decisions/stored-table.ts';
-import type { KeyAndHash, StoredRecord } from '../record-reader.ts';
+import type { KeyAndHash, StoredRecord } from '../readings.ts';
 import type { LedgerDriver, RecordTables } from './driver.ts';
 import { ledgerReader } from './history/history.ts';
 import { beganAt, beganWith, columnValue } from '../records/mark-rows.ts';

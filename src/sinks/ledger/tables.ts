@@ -24,7 +24,7 @@ import {
   type StoredKey,
 } from '../stored-keys.ts';
 import type { HeldConnector } from './ledger.ts';
-import type { StoredMask } from '../masks.ts';
+import type { StoredMask } from '../requests.ts';
 
 /** The columns of a table as `_sync_tables` has them. */
 type ColumnTexts = Readonly<Record<keyof TableColumns, string>>;

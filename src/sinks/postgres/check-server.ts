@@ -1,6 +1,6 @@
 import type { OpenHow, SinkFinding } from '../sink-access.ts';
 import { openConnections, type Client } from '../../sql/postgres/connections.ts';
-import { type PostgresPlace, toSinkError } from './open-ledger.ts';
+import { type PostgresPlace, toSinkError } from './postgres-schema.ts';
 import { cellOf } from '../../sql/database.ts';
 import { placeOf, type PostgresConnection } from '../../sql/postgres/place.ts';
 import { txOn, type PostgresTx as Tx } from '../../sql/postgres/session.ts';

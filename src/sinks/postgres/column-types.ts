@@ -7,7 +7,7 @@ import {
   type EntityTable,
   type FieldType,
 } from '../../core/records.ts';
-import { keyPartsOf } from '../../core/json-text.ts';
+import { keyPartsOf } from '../../core/records.ts';
 import type { BinaryType } from '../../sql/postgres/encode-binary.ts';
 
 /** PostgreSQL truncates longer names, and only raises a notice. */

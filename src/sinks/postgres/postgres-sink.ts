@@ -1,6 +1,6 @@
 import { cellOf, type TransactHow } from '../../sql/database.ts';
 import type { OpenHow, Sink } from '../sink-access.ts';
-import { processUser } from '../actions.ts';
+import { processUser } from '../requests.ts';
 import { numbered, valuedTables, type Taken } from '../ledger/driver.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { ledgerSink } from '../ledger/ledger-sink.ts';
@@ -14,7 +14,7 @@ import {
   takeLease,
   type LastTokens,
   newToken,
-} from './lease/lease-rows.ts';
+} from './lease-rows.ts';
 import {
   openLedger,
   type OpenedSchema,
@@ -22,14 +22,14 @@ import {
   findSink,
   timelineSql,
   toSinkError,
-} from './open-ledger.ts';
-import { postgresTables } from './records/record-tables.ts';
+} from './postgres-schema.ts';
+import { postgresTables } from './postgres-tables.ts';
 import { systemClock, instant, type Clock } from '../../core/clock.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import type { SyncError } from '../../core/errors.ts';
-import { ConnectorBusyError, lostCommitsError, overtakenError, releasedError } from '../acquire-errors.ts';
+import { ConnectorBusyError, lostCommitsError, overtakenError, releasedError } from '../sink-errors.ts';
 import type { Holder } from '../lease.ts';
-import { writeJson } from '../../core/json-text.ts';
+import { writeJson } from '../../core/json.ts';
 import { vacuumTables, type Server, type WriteTx } from '../../sql/postgres/server.ts';
 import { openTurns } from '../../sql/turns.ts';
 import { lostConnection, failingOf } from '../../sql/postgres/postgres-error.ts';

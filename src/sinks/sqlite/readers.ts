@@ -20,9 +20,9 @@ import {
   fileAt,
   movedError,
   toSinkError,
+  sqliteFormat,
 } from './open-database.ts';
-import { sqliteTables } from './records/record-tables.ts';
-import { sqliteFormat } from './schema.ts';
+import { sqliteTables } from './sqlite-tables.ts';
 
 /* Readers of a sink. Each throws `SyncError` SINK_FAILED where there is no sink. */
 

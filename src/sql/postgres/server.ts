@@ -5,11 +5,19 @@ import { watchLosses, watchOutage, type Away } from './outage.ts';
 import { placeOf } from './place.ts';
 import { failingOf, lostConnection } from './postgres-error.ts';
 import { durableSettingsIn, normalSettingsIn, readSettingsIn } from './transaction-settings.ts';
-import { type Database, type TransactHow, cellOf, type Cells, type Snapshot, quoted } from '../database.ts';
-import { explained } from '../explained.ts';
+import {
+  type Database,
+  type TransactHow,
+  cellOf,
+  type Cells,
+  type Snapshot,
+  quoted,
+  explained,
+  firstRows,
+  nextRows,
+} from '../database.ts';
 import { postgresDialect, txOn, type PostgresTx, postgresTx } from './session.ts';
 import { withoutTimeout, openEnding } from './without-timeout.ts';
-import { firstRows, nextRows } from '../batch-size.ts';
 
 /** A PostgreSQL server that may have several hosts, of which one is the primary. */
 export interface Server extends Database {

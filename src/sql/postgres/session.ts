@@ -1,8 +1,7 @@
 import pg from 'pg';
 import type { Scalar, Tx, Values } from '../database.ts';
 import { rowColumns, rowOf, statementsOf, valueOf, type Dialect, type Parameter } from '../statement.ts';
-import { encodeArray } from './encode-binary.ts';
-import { writeText, readText } from './text.ts';
+import { encodeArray, writeText, readText } from './encode-binary.ts';
 import type { Duplex } from 'node:stream';
 
 /** Transaction with calls that only PostgreSQL offers. */

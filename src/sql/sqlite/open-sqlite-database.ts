@@ -1,11 +1,20 @@
-import type { Database, TransactHow, ReadableDatabase, Cells, Snapshot } from '../database.ts';
+import {
+  type Database,
+  type TransactHow,
+  type ReadableDatabase,
+  type Cells,
+  type Snapshot,
+  firstRows,
+  lengthOf,
+  nextRows,
+  wantedLength,
+  explained,
+} from '../database.ts';
 import { openTurns } from '../turns.ts';
 import { inTx, statementsOn, type SqliteTx, sqliteDialect, type Statements } from './sqlite-tx.ts';
 import type { Connection } from './open-sqlite.ts';
 import { busyError, whenUnlocked, type LockWait } from './sqlite-error.ts';
 import PQueue from 'p-queue';
-import { firstRows, lengthOf, nextRows, wantedLength } from '../batch-size.ts';
-import { explained } from '../explained.ts';
 
 export interface SqliteOptions extends ReadSqliteOptions, LockWait {
   /** The connection that writes. This database closes it. */

@@ -15,8 +15,7 @@ import {
 } from '../../../src/core/records.ts';
 import type { OpenHistory, OpenHow, Sink, SinkOptions } from '../../../src/sinks/sink-access.ts';
 import type { FoundPartition, Partition, Proof, Seal, WalkFailure } from '../../../src/sinks/partition.ts';
-import type { ExpireRequest, PurgeRequest, Retention } from '../../../src/sinks/purges.ts';
-import type { ResetScope } from '../../../src/sinks/repair.ts';
+import type { ExpireRequest, PurgeRequest, Retention, ResetScope } from '../../../src/sinks/requests.ts';
 import type { RunReport } from '../../../src/sinks/run-report.ts';
 import type { ConnectorIdentity, Lease } from '../../../src/sinks/lease.ts';
 import type { PageCommit, EntityReading, RunPlan } from '../../../src/sinks/sink.ts';

@@ -4,8 +4,7 @@ import type { RunId } from '../../../src/core/names.ts';
 import type { EntityTable, PreparedRecord, RecordFile } from '../../../src/core/records.ts';
 import type { WantedFile } from '../../../src/sinks/files.ts';
 import type { Partition } from '../../../src/sinks/partition.ts';
-import type { ExpiredOf, ExpireRequest } from '../../../src/sinks/purges.ts';
-import type { UndoneRows } from '../../../src/sinks/repair.ts';
+import type { ExpiredOf, ExpireRequest, UndoneRows } from '../../../src/sinks/requests.ts';
 import type { Sink } from '../../../src/sinks/sink-access.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
 import {

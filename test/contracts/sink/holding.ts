@@ -10,7 +10,7 @@ import type { Failure } from '../../../src/core/errors.ts';
 import { healthWords } from '../../../src/core/health.ts';
 import type { ConnectorId, ConnectorName } from '../../../src/core/names.ts';
 import { addCounts, noCounts, type PageCounts } from '../../../src/core/records.ts';
-import { ConnectorBusyError, IdentityChangedError } from '../../../src/sinks/acquire-errors.ts';
+import { ConnectorBusyError, IdentityChangedError } from '../../../src/sinks/sink-errors.ts';
 import type { Lease } from '../../../src/sinks/lease.ts';
 import { accessSink, openExistingHistory, openExistingRecords } from '../../../src/sinks/registry.ts';
 import type { Sink } from '../../../src/sinks/sink-access.ts';

@@ -1,7 +1,7 @@
 import { expect, it as everywhere, onTestFinished } from 'vitest';
 import { instant, systemClock } from '../../../src/core/clock.ts';
 import type { ConnectorName } from '../../../src/core/names.ts';
-import { newForMs } from '../../../src/sinks/drift.ts';
+import { newForMs } from '../../../src/sinks/readings.ts';
 import type { ClaimedMessage, FoundState, NewMessage, NoticeChanges } from '../../../src/sinks/notices.ts';
 import type { RunReport } from '../../../src/sinks/run-report.ts';
 import type { Sink } from '../../../src/sinks/sink-access.ts';

@@ -2,8 +2,7 @@ import { expect, it, it as everywhere } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../src/core/names.ts';
 import type { Partition } from '../../../src/sinks/partition.ts';
-import type { PurgeRequest, ExpireRequest, Retention } from '../../../src/sinks/purges.ts';
-import type { ResetScope } from '../../../src/sinks/repair.ts';
+import type { PurgeRequest, ExpireRequest, Retention, ResetScope } from '../../../src/sinks/requests.ts';
 import type { Sink } from '../../../src/sinks/sink-access.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
 import {

@@ -11,7 +11,7 @@ import type {
 } from '../../../src/core/records.ts';
 import { compilePrepare } from '../../../src/engine/prepare/prepare-record.ts';
 import { withEvolved } from '../../../src/engine/prepare/schema-policy.ts';
-import type { KnownDrift } from '../../../src/sinks/drift.ts';
+import type { KnownDrift } from '../../../src/sinks/readings.ts';
 import type { Lease } from '../../../src/sinks/lease.ts';
 import type { Sink } from '../../../src/sinks/sink-access.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import type { RunId } from '../../../src/core/names.ts';
 import type { Stamp } from '../../../src/sinks/ledger/driver.ts';
 import { fencedTransact } from '../../../src/sinks/postgres/postgres-sink.ts';
-import { openLedger } from '../../../src/sinks/postgres/open-ledger.ts';
+import { openLedger } from '../../../src/sinks/postgres/postgres-schema.ts';
 import { type Tx, quoted } from '../../../src/sql/database.ts';
 import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
 import {

@@ -1,7 +1,7 @@
 import { instant, systemClock } from '../../../src/core/clock.ts';
 import { SyncError } from '../../../src/core/errors.ts';
 import type { RunId } from '../../../src/core/names.ts';
-import { ConnectorBusyError } from '../../../src/sinks/acquire-errors.ts';
+import { ConnectorBusyError } from '../../../src/sinks/sink-errors.ts';
 import type { Lease } from '../../../src/sinks/lease.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
 import type { Sink, SinkOptions } from '../../../src/sinks/sink-access.ts';

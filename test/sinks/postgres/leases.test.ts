@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, expect, it, onTestFinished, vi, afterAll, describe } from 'vitest';
 import { SyncError } from '../../../src/core/errors.ts';
 import type { RunId } from '../../../src/core/names.ts';
-import { ConnectorBusyError } from '../../../src/sinks/acquire-errors.ts';
+import { ConnectorBusyError } from '../../../src/sinks/sink-errors.ts';
 import type { Lease } from '../../../src/sinks/lease.ts';
 import { openSink, openExistingRecords } from '../../../src/sinks/registry.ts';
 import type { Sink, SinkOptions } from '../../../src/sinks/sink-access.ts';

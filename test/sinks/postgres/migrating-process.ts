@@ -1,6 +1,10 @@
 import { systemClock } from '../../../src/core/clock.ts';
-import { makeSink, schemaFormat, type PostgresPlace } from '../../../src/sinks/postgres/open-ledger.ts';
-import { toSinkError } from '../../../src/sinks/postgres/open-ledger.ts';
+import {
+  makeSink,
+  schemaFormat,
+  type PostgresPlace,
+  toSinkError,
+} from '../../../src/sinks/postgres/postgres-schema.ts';
 import { openServer } from '../../../src/sql/postgres/server.ts';
 import { madeUpMigrations } from '../../support/sinks/made-up-versions.ts';
 

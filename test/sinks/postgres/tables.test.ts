@@ -4,7 +4,7 @@ import type { Column, EntityTable, FieldType } from '../../../src/core/records.t
 import { openPostgresTarget } from '../../../src/publish/postgres/postgres-target.ts';
 import type { Partition } from '../../../src/sinks/partition.ts';
 import { tableName } from '../../../src/sinks/postgres/column-types.ts';
-import { columnsThatFit } from '../../../src/sinks/postgres/records/record-tables.ts';
+import { columnsThatFit } from '../../../src/sinks/postgres/postgres-tables.ts';
 import { indexSuffixes } from '../../../src/sinks/records/own-names.ts';
 import { openHistory, openExistingRecords, openSink } from '../../../src/sinks/registry.ts';
 import {

@@ -9,11 +9,14 @@ import { checkTemporaryFolder } from '../../../src/files/private-file.ts';
 import { ledgerSink } from '../../../src/sinks/ledger/ledger-sink.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
 import type { Sink, SinkOptions } from '../../../src/sinks/sink-access.ts';
-import { openDatabase, openReadonlyDatabase } from '../../../src/sinks/sqlite/open-database.ts';
-import { openLedgerFile } from '../../../src/sinks/sqlite/open-ledger.ts';
-import { sqliteTables } from '../../../src/sinks/sqlite/records/record-tables.ts';
-import { sqliteFormat } from '../../../src/sinks/sqlite/schema.ts';
-import { toSinkError } from '../../../src/sinks/sqlite/open-database.ts';
+import {
+  openDatabase,
+  openReadonlyDatabase,
+  sqliteFormat,
+  toSinkError,
+} from '../../../src/sinks/sqlite/open-database.ts';
+import { openLedgerFile } from '../../../src/sinks/sqlite/sqlite-sink.ts';
+import { sqliteTables } from '../../../src/sinks/sqlite/sqlite-tables.ts';
 import { jsonlKind, sqliteKind } from '../../contracts/file-sink/file-sink-kind.ts';
 import { identity, member, news, sealed } from '../../contracts/sink/fixture.ts';
 import { useBench } from '../../contracts/sink/use-bench.ts';

@@ -1,6 +1,5 @@
 import Database from 'better-sqlite3';
-import { openDatabase } from '../../../src/sinks/sqlite/open-database.ts';
-import { sqliteFormat } from '../../../src/sinks/sqlite/schema.ts';
+import { openDatabase, sqliteFormat } from '../../../src/sinks/sqlite/open-database.ts';
 import { madeUpMigrations } from '../../support/sinks/made-up-versions.ts';
 
 /**

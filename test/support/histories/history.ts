@@ -12,7 +12,7 @@ import {
 import type { Candidate, Judgement } from '../../../src/sinks/deletes.ts';
 import type { Partition, Seal, FoundPartition } from '../../../src/sinks/partition.ts';
 import type { RunOutcome } from '../../../src/sinks/run-report.ts';
-import type { UndonePlace } from '../../../src/sinks/repair.ts';
+import type { UndonePlace } from '../../../src/sinks/requests.ts';
 import type { CommittedPage, PageCommit, RunPlan } from '../../../src/sinks/sink.ts';
 import {
   blocksTable,

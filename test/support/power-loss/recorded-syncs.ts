@@ -4,7 +4,7 @@ import { systemClock } from '../../../src/core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../src/core/names.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../../src/definitions/load-definitions.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
-import type { ResetScope } from '../../../src/sinks/repair.ts';
+import type { ResetScope } from '../../../src/sinks/requests.ts';
 import type { Sink } from '../../../src/sinks/sink-access.ts';
 import { StoppedError, stopAtStep } from '../stop-at-step.ts';
 import { entityNamed, syncOnce } from '../sync-once.ts';

@@ -18,7 +18,7 @@ import { openObjectTarget } from '../../../src/publish/object-target.ts';
 import { type FileFormat, openRowFileWriters } from '../../../src/publish/row-files.ts';
 import type { PublishEnd, PublishRequest } from '../../../src/publish/publication.ts';
 import type { Target } from '../../../src/publish/target.ts';
-import type { StoredRecord } from '../../../src/sinks/record-reader.ts';
+import type { StoredRecord } from '../../../src/sinks/readings.ts';
 import { openExistingRecords, openSink } from '../../../src/sinks/registry.ts';
 import type { Sink, SinkOptions } from '../../../src/sinks/sink-access.ts';
 import type { Seal } from '../../../src/sinks/partition.ts';

@@ -2,7 +2,7 @@ import type pg from 'pg';
 import { keyTextOf, type Column, type ColumnValue, type EntityTable } from '../../../src/core/records.ts';
 import { tableName } from '../../../src/sinks/postgres/column-types.ts';
 import { quoted } from '../../../src/sql/database.ts';
-import { readText } from '../../../src/sql/postgres/text.ts';
+import { readText } from '../../../src/sql/postgres/encode-binary.ts';
 import { numberText, type ModelRow } from './stored-model.ts';
 import {
   DuckDBInstance,

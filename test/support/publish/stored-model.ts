@@ -3,7 +3,7 @@ import type { ConnectorName, EntityName, RunId } from '../../../src/core/names.t
 import { keyTextOf, type Column, type ColumnValue, type EntityTable } from '../../../src/core/records.ts';
 import { readManifest, manifestText, type Manifest } from '../../../src/publish/manifest.ts';
 import type { EntityRows, PlannedEntity, Target } from '../../../src/publish/target.ts';
-import type { StoredRecord } from '../../../src/sinks/record-reader.ts';
+import type { StoredRecord } from '../../../src/sinks/readings.ts';
 
 /** What a sink would hold, in memory, for tests of targets alone. */
 export interface StoredModel {

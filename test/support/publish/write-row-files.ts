@@ -7,7 +7,7 @@ import {
   type RowFilesOptions,
   type WrittenFile,
 } from '../../../src/publish/row-files.ts';
-import type { StoredRecord } from '../../../src/sinks/record-reader.ts';
+import type { StoredRecord } from '../../../src/sinks/readings.ts';
 
 export const things: EntityTable = {
   entity: 'things' as EntityName,

@@ -17,7 +17,7 @@ import { indexTable, isIndexed, rowsWithPart, indexEntity } from '../../../src/s
 import type { SearchField, SearchTarget } from '../../../src/search/search-target.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
 import type { Sink } from '../../../src/sinks/sink-access.ts';
-import { openSqliteSink } from '../../../src/sinks/sqlite/open-ledger.ts';
+import { openSqliteSink } from '../../../src/sinks/sqlite/sqlite-sink.ts';
 import { readSqliteSink } from '../../../src/sinks/sqlite/readers.ts';
 import { systemClock } from '../../../src/core/clock.ts';
 import type { JsonObject } from '../../../src/core/json.ts';

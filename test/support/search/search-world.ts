@@ -15,11 +15,10 @@ import type { SearchAnswer } from '../../../src/search/search-request.ts';
 import { searchTarget, type SearchTarget } from '../../../src/search/search-target.ts';
 import { type Snapshot, quoted } from '../../../src/sql/database.ts';
 import { tableName } from '../../../src/sinks/decisions/stored-table.ts';
-import { openDatabase } from '../../../src/sinks/sqlite/open-database.ts';
+import { openDatabase, sqliteFormat } from '../../../src/sinks/sqlite/open-database.ts';
 import { readSqliteSink } from '../../../src/sinks/sqlite/readers.ts';
 import { createTableSql } from '../../../src/sinks/records/record-tables.ts';
-import { sqliteTableDialect } from '../../../src/sinks/sqlite/records/record-tables.ts';
-import { sqliteFormat } from '../../../src/sinks/sqlite/schema.ts';
+import { sqliteTableDialect } from '../../../src/sinks/sqlite/sqlite-tables.ts';
 
 const connector = 'shop' as ConnectorName;
 const now = instant(0);

@@ -1,7 +1,7 @@
 import type { CopyEnd } from '../../../src/app/copy-connector.ts';
 import type { ConnectorName } from '../../../src/core/names.ts';
 import { accessSink } from '../../../src/sinks/registry.ts';
-import type { CopyHow } from '../../../src/sinks/copies.ts';
+import type { CopyHow } from '../../../src/sinks/requests.ts';
 import type { Sink } from '../../../src/sinks/sink-access.ts';
 import { sqliteKind } from '../../contracts/file-sink/file-sink-kind.ts';
 import {

@@ -1,6 +1,5 @@
-import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
+import { type JsonObject, type JsonValue, readJson } from '../../../src/core/json.ts';
 import type { FieldType } from '../../../src/core/records.ts';
-import { readJson } from '../../../src/core/json-text.ts';
 
 /** A column of a SQLite table, read with whole integers, as the JSON value it stands for. */
 export function columnValue(type: FieldType, value: unknown): JsonValue {

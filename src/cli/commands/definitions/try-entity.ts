@@ -3,8 +3,7 @@ import { resolve } from 'node:path';
 import type { App } from '../../../app/app.ts';
 import { fieldValue } from '../../../app/stored-fields.ts';
 import { hasCode, SyncError, type ErrorCode, usage } from '../../../core/errors.ts';
-import { readJson } from '../../../core/json-text.ts';
-import { isJsonObject, type JsonValue } from '../../../core/json.ts';
+import { readJson, isJsonObject, type JsonValue } from '../../../core/json.ts';
 import { isConnectorId, isConnectorName } from '../../../core/names.ts';
 import type {
   ColumnValue,

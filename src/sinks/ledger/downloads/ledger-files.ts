@@ -1,4 +1,4 @@
-import { writeJson } from '../../../core/json-text.ts';
+import { writeJson } from '../../../core/json.ts';
 import type { EntityName, OfEntity } from '../../../core/names.ts';
 import type { RecordFile } from '../../../core/records.ts';
 import { type Tx, textHash } from '../../../sql/database.ts';

@@ -12,7 +12,7 @@ import {
   type DriftMemory,
   type NotedDrift,
 } from '../../decisions/drift-columns.ts';
-import type { KnownDrift } from '../../drift.ts';
+import type { KnownDrift } from '../../readings.ts';
 import { versionsName } from '../../records/own-names.ts';
 import type { RecordTables, TablePlace } from '../driver.ts';
 import type { Commit, CurrentRun, InLease, Ledger } from '../ledger.ts';

@@ -1,8 +1,7 @@
 import type { Instant } from '../../../core/clock.ts';
 import { grouped } from '../../../core/grouped.ts';
-import { keyPartsOf } from '../../../core/json-text.ts';
+import { keyPartsOf, type Column, type EntityTable } from '../../../core/records.ts';
 import type { ConnectorName, EntityName, OfEntity, RunId } from '../../../core/names.ts';
-import type { Column, EntityTable } from '../../../core/records.ts';
 import { cellOf, columnOf, type Tx, quoted } from '../../../sql/database.ts';
 import {
   completenessOf,
@@ -12,12 +11,11 @@ import {
 } from '../../run-report.ts';
 import { isHeldBy, mergeDrift, type SeenDrift } from '../../decisions/drift-columns.ts';
 import { standing } from '../../decisions/becoming-due.ts';
-import type { DriftRow } from '../../drift.ts';
+import type { DriftRow, MissingRow, PartitionHistory, RowHistory, RowVersion } from '../../readings.ts';
 import type { StoredIdentity } from '../../lease.ts';
 import type { ConnectorStatus, EntityStatus, FileStatus, QuarantineRow } from '../../ledger-reader.ts';
 import type { Doubt } from '../../partition.ts';
 import { historyName } from '../../records/own-names.ts';
-import type { MissingRow, PartitionHistory, RowHistory, RowVersion } from '../../row-history.ts';
 import {
   parseFailure,
   parseFileFailure,

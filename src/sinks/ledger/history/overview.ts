@@ -4,7 +4,7 @@ import type { ConnectorName, RunId } from '../../../core/names.ts';
 import type { JsonType } from '../../../core/records.ts';
 import { cellOf, type Tx } from '../../../sql/database.ts';
 import { isHeldBy } from '../../decisions/drift-columns.ts';
-import { newForMs, type FieldNews } from '../../drift.ts';
+import { newForMs, type FieldNews } from '../../readings.ts';
 import type { Pause, StoredIdentity } from '../../lease.ts';
 import type {
   ConnectorOverview,
@@ -16,7 +16,7 @@ import type {
   RunFilter,
   RunSummary,
 } from '../../ledger-reader.ts';
-import type { WithheldOf } from '../../purges.ts';
+import type { WithheldOf } from '../../requests.ts';
 import type { RunReport } from '../../run-report.ts';
 import { parseColumns, parseReport } from '../../stored-json.ts';
 import { hasWritten, readDays } from '../counts.ts';

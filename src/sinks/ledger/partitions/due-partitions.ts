@@ -1,6 +1,6 @@
 import type { Instant } from '../../../core/clock.ts';
 import { grouped } from '../../../core/grouped.ts';
-import { writeJson } from '../../../core/json-text.ts';
+import { writeJson } from '../../../core/json.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import { ask, type Tx, textHash, columnOf, cellOf } from '../../../sql/database.ts';
 import {
@@ -18,7 +18,7 @@ import type { LeftWork } from '../../run-report.ts';
 import { parseParams, parsePosition, parseProof } from '../../stored-json.ts';
 import type { Commit, CurrentRun, HeldConnector } from '../ledger.ts';
 import { transitions, type FoundAgain, type Scope, inScope } from './transitions.ts';
-import { noPartitionError } from '../../acquire-errors.ts';
+import { noPartitionError } from '../../sink-errors.ts';
 
 /**
  * Due partitions of the plan's entities that this run has not set aside: deepest first, in a budgeted run those read

@@ -1,9 +1,15 @@
 import { instant, type Instant } from '../../../core/clock.ts';
 import { grouped, knownOrMade } from '../../../core/grouped.ts';
-import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../../core/json.ts';
-import { keyPartsOf, readJsonIfWhole, writeJson } from '../../../core/json-text.ts';
+import {
+  isJsonObject,
+  memberOf,
+  type JsonObject,
+  type JsonValue,
+  readJsonIfWhole,
+  writeJson,
+} from '../../../core/json.ts';
+import { keyPartsOf, type ColumnValue, type EntityTable } from '../../../core/records.ts';
 import type { ConnectorName, EntityName, OfEntity } from '../../../core/names.ts';
-import type { ColumnValue, EntityTable } from '../../../core/records.ts';
 import { usage, SyncError } from '../../../core/errors.ts';
 import { type Values, quoted, textHash, cellOf, columnOf, type Tx } from '../../../sql/database.ts';
 import {
@@ -19,7 +25,7 @@ import {
   type Retention,
   type LeftStep,
   type PurgeStep,
-} from '../../purges.ts';
+} from '../../requests.ts';
 import { keyedColumns, keyedRow, type KeyedCells } from '../../records/mark-rows.ts';
 import { parseReport } from '../../stored-json.ts';
 import { holdingFor, storedIdentity } from '../connectors.ts';

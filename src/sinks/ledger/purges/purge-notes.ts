@@ -10,7 +10,7 @@ import {
   type PurgeRequest,
   type PurgeStep,
   type PurgeWork,
-} from '../../purges.ts';
+} from '../../requests.ts';
 import type { RowsOf } from '../../run-report.ts';
 import type { PageCommit, RunPlan } from '../../sink.ts';
 import { parseColumns, parseDescribed, parseNames } from '../../stored-json.ts';

@@ -16,7 +16,7 @@ import {
   storedIdentity,
 } from '../connectors.ts';
 import type { Holder } from '../../lease.ts';
-import type { AdoptedIdentity, ResetCounts, ResetScope, UndonePlace, UndoneRows } from '../../repair.ts';
+import type { AdoptedIdentity, ResetCounts, ResetScope, UndonePlace, UndoneRows } from '../../requests.ts';
 import { parseNames } from '../../stored-json.ts';
 import { noteAction } from '../actions.ts';
 import { deleteRows } from '../deletes/ledger-deletes.ts';
@@ -26,7 +26,7 @@ import { transitions } from '../partitions/transitions.ts';
 import type { ChangedRow, RecordTable } from '../driver.ts';
 import { readStored, storeRows } from '../store-rows.ts';
 import { noteStored, tableNumbers, knownEntities } from '../tables.ts';
-import { IdentityChangedError } from '../../acquire-errors.ts';
+import { IdentityChangedError } from '../../sink-errors.ts';
 import { forgetRaw } from '../row-blocks.ts';
 import { forbidContinuing, interruptRunning } from '../runs/runs.ts';
 

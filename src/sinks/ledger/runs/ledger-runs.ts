@@ -1,6 +1,6 @@
 import { instant, type Instant } from '../../../core/clock.ts';
 import { grouped } from '../../../core/grouped.ts';
-import { writeJson } from '../../../core/json-text.ts';
+import { writeJson } from '../../../core/json.ts';
 import type { EntityName } from '../../../core/names.ts';
 import type { Tx } from '../../../sql/database.ts';
 import {

@@ -1,6 +1,6 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, RunId, EntityName } from '../../../core/names.ts';
-import { writeJson } from '../../../core/json-text.ts';
+import { writeJson } from '../../../core/json.ts';
 import type { RunOutcome, RunReport } from '../../run-report.ts';
 import { cellOf, type Tx } from '../../../sql/database.ts';
 import { SyncError } from '../../../core/errors.ts';

@@ -1,19 +1,19 @@
-import type {
-  ColumnValue,
-  EntityTable,
-  FieldType,
-  DerivedColumn,
-  DerivedKind,
-} from '../../../core/records.ts';
-import { cellOf, type Tx, quoted } from '../../../sql/database.ts';
-import { sqliteTx, type SqliteTx } from '../../../sql/sqlite/sqlite-tx.ts';
-import type { Stamp, FoundBy, OwnedRow, KeyedRow, RecordTable, TablePlace } from '../../ledger/driver.ts';
-import { versionsName, indexSuffixes } from '../../records/own-names.ts';
-import { recordTables, type TableDialect, sourceOf, type ShownView } from '../../records/record-tables.ts';
-import { keyPartsOf } from '../../../core/json-text.ts';
-import type { StoredRow } from '../../decisions/meet-record.ts';
-import { columnsMissingIn, tableName, isJsonColumn } from '../../decisions/stored-table.ts';
-import { storedColumns, storedRow, type NewestRow, type StoredCells } from '../../records/mark-rows.ts';
+import {
+  type ColumnValue,
+  type EntityTable,
+  type FieldType,
+  type DerivedColumn,
+  type DerivedKind,
+  keyPartsOf,
+} from '../../core/records.ts';
+import { cellOf, type Tx, quoted } from '../../sql/database.ts';
+import { sqliteTx, type SqliteTx } from '../../sql/sqlite/sqlite-tx.ts';
+import type { Stamp, FoundBy, OwnedRow, KeyedRow, RecordTable, TablePlace } from '../ledger/driver.ts';
+import { versionsName, indexSuffixes } from '../records/own-names.ts';
+import { recordTables, type TableDialect, sourceOf, type ShownView } from '../records/record-tables.ts';
+import type { StoredRow } from '../decisions/meet-record.ts';
+import { columnsMissingIn, tableName, isJsonColumn } from '../decisions/stored-table.ts';
+import { storedColumns, storedRow, type NewestRow, type StoredCells } from '../records/mark-rows.ts';
 
 export const sqliteTableDialect: TableDialect = {
   tableName,

@@ -1,16 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import { SyncError } from '../../core/errors.ts';
-import { NoSinkYetError } from '../acquire-errors.ts';
+import { NoSinkYetError, checkMigrated, checkVersion, unusableSink } from '../sink-errors.ts';
 import { servedLedger } from '../ledger/history/overview.ts';
 import type { OpenedToRead, OpenHow, ServedLedger, SinkPlace } from '../sink-access.ts';
-import { lastCommits, newestSeq, overtakeAll } from './lease/lease-rows.ts';
+import { lastCommits, newestSeq, overtakeAll } from './lease-rows.ts';
 import { type Clock, instant } from '../../core/clock.ts';
-import { postgresTables } from './records/record-tables.ts';
+import { postgresTables } from './postgres-tables.ts';
 import { openServer, type Server, type WriteTx } from '../../sql/postgres/server.ts';
 import { quoted } from '../../sql/database.ts';
 import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
 import { postgresCatalogSql, ledgerSql, migrations } from '../ledger/schema.ts';
-import { checkMigrated, checkVersion, unusableSink } from '../unusable-sink.ts';
 import {
   awayText,
   codeOf,

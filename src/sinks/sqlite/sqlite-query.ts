@@ -18,9 +18,8 @@ import {
   type OfferedView,
   type OnViews,
 } from '../records/offered-views.ts';
-import { openReadonlyDatabase, toSinkError } from './open-database.ts';
-import { sqliteTables } from './records/record-tables.ts';
-import { sqliteFormat } from './schema.ts';
+import { openReadonlyDatabase, toSinkError, sqliteFormat } from './open-database.ts';
+import { sqliteTables } from './sqlite-tables.ts';
 
 interface ViewQuery {
   /** Database file of the sink. */

@@ -7,14 +7,14 @@ import {
   type EntityTable,
   type DerivedColumn,
   type DerivedKind,
-} from '../../../core/records.ts';
-import { type Tx, cellOf, type Cells, quoted, textHash } from '../../../sql/database.ts';
+} from '../../core/records.ts';
+import { type Tx, cellOf, type Cells, quoted, textHash } from '../../sql/database.ts';
 import {
   type BinaryType,
   type BinaryValue,
   encodeArray,
   encodeRows,
-} from '../../../sql/postgres/encode-binary.ts';
+} from '../../sql/postgres/encode-binary.ts';
 import type {
   RecordTables,
   CellColumn,
@@ -25,20 +25,20 @@ import type {
   RecordTable,
   Stamp,
   TablePlace,
-} from '../../ledger/driver.ts';
-import { rowOwn } from '../../records/own-names.ts';
+} from '../ledger/driver.ts';
+import { rowOwn } from '../records/own-names.ts';
 import {
   recordTables,
   sourceOf,
   type FoundView,
   type ShownView,
   type Views,
-} from '../../records/record-tables.ts';
-import { binaryType, canonicalKey, sqlType, tableName } from '../column-types.ts';
-import { SyncError } from '../../../core/errors.ts';
-import type { Instant } from '../../../core/clock.ts';
-import { postgresTx } from '../../../sql/postgres/session.ts';
-import { columnsMissingIn, isJsonColumn } from '../../decisions/stored-table.ts';
+} from '../records/record-tables.ts';
+import { binaryType, canonicalKey, sqlType, tableName } from './column-types.ts';
+import { SyncError } from '../../core/errors.ts';
+import { type Instant, timeForm } from '../../core/clock.ts';
+import { postgresTx } from '../../sql/postgres/session.ts';
+import { columnsMissingIn, isJsonColumn } from '../decisions/stored-table.ts';
 import {
   keyedColumns,
   keyedRow,
@@ -47,8 +47,7 @@ import {
   type KeyedCells,
   type NewestRow,
   type StoredCells,
-} from '../../records/mark-rows.ts';
-import { timeForm } from '../../../core/times.ts';
+} from '../records/mark-rows.ts';
 
 /** Tables of records in the schema of the transaction. */
 export function postgresTables(schema: string): RecordTables {

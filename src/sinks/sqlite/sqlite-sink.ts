@@ -3,7 +3,7 @@ import { SyncError } from '../../core/errors.ts';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import { openSqliteDatabase, type SqliteDatabase } from '../../sql/sqlite/open-sqlite-database.ts';
 import { blockingMs, isBusy, storageFailure, whenUnlocked } from '../../sql/sqlite/sqlite-error.ts';
-import { explained } from '../../sql/explained.ts';
+import { explained, cellOf, type Tx } from '../../sql/database.ts';
 import {
   defaultLockTimeoutMs,
   rememberPlace,
@@ -17,19 +17,18 @@ import {
   storedId,
   noteCommit,
   takeSeqsOf,
+  sqliteFormat,
 } from './open-database.ts';
-import { processUser } from '../actions.ts';
+import { processUser } from '../requests.ts';
 import { numbered, type RecordTables, type LedgerDriver, type Taken } from '../ledger/driver.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { OpenHow, Sink } from '../sink-access.ts';
-import { cellOf, type Tx } from '../../sql/database.ts';
 import { ledgerSink } from '../ledger/ledger-sink.ts';
-import { sqliteTables } from './records/record-tables.ts';
-import { sqliteFormat } from './schema.ts';
+import { sqliteTables } from './sqlite-tables.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import { takeLock, type Lock } from '../../sql/sqlite/lock.ts';
 import { openTurns } from '../../sql/turns.ts';
-import { ConnectorBusyError, overtakenError, releasedError } from '../acquire-errors.ts';
+import { ConnectorBusyError, overtakenError, releasedError } from '../sink-errors.ts';
 import { holderOf, storedEpoch } from '../ledger/connectors.ts';
 
 interface LedgerFileOptions extends OpenHow {

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import type { ConnectorName } from '../../../core/names.ts';
-import { ConnectorBusyError } from '../../acquire-errors.ts';
-import type { LastCommits } from '../../ledger/history/overview.ts';
-import { parseHolder } from '../../stored-json.ts';
-import { columnOf, cellOf, type Tx } from '../../../sql/database.ts';
-import type { WriteTx } from '../../../sql/postgres/server.ts';
+import type { ConnectorName } from '../../core/names.ts';
+import { ConnectorBusyError } from '../sink-errors.ts';
+import type { LastCommits } from '../ledger/history/overview.ts';
+import { parseHolder } from '../stored-json.ts';
+import { columnOf, cellOf, type Tx } from '../../sql/database.ts';
+import type { WriteTx } from '../../sql/postgres/server.ts';
 
 /** Duration of a lease without renewal, by the server's clock. */
 const lasting = "interval '30 seconds'";

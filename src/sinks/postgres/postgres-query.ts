@@ -12,7 +12,7 @@ import {
   type OfferedView,
   type OnViews,
 } from '../records/offered-views.ts';
-import { openToRead, type PostgresPlace, toSinkError } from './open-ledger.ts';
+import { openToRead, type PostgresPlace, toSinkError } from './postgres-schema.ts';
 import { tableName } from './column-types.ts';
 import type { CopiedView } from '../../sql/sqlite/query-copy.ts';
 
