@@ -1,8 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { importService } from '../src/definitions/import/import-service.ts';
+import { importService, totalsOf, type Totals } from '../src/definitions/import/import-service.ts';
 import type { Operation } from '../src/definitions/import/operation.ts';
-import { totalsOf, type Totals } from '../src/definitions/import/report.ts';
 import { readServiceFile } from '../src/definitions/import/service-file.ts';
 
 /**

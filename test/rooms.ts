@@ -7,7 +7,7 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
   http: ['core'],
   settings: ['core', 'definitions', 'files/sealer.ts'],
   pagination: ['core', 'definitions', 'sinks/partition.ts'],
-  source: ['core', 'http', 'definitions', 'pagination', 'upstream', 'sign-ins/sign-in.ts'],
+  source: ['core', 'http', 'definitions', 'pagination', 'upstream', 'sign-ins/sign-in-store.ts'],
   // The third parties behind connectors: one answer or one failure for each call.
   upstream: ['core', 'http', 'definitions', 'sign-ins', 'sql/sqlite/lock.ts'],
   // What services have issued to a person, stored beside the sink of a connector.
@@ -131,7 +131,7 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
     'publish',
     'sinks/requests.ts',
     'sign-ins',
-    'upstream/address-of.ts',
+    'upstream/credentials.ts',
     'upstream/call-gate.ts',
     'upstream/authorization.ts',
     'upstream/upstream-failure.ts',
@@ -255,7 +255,7 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
     'source/source.ts',
     'source/api/open-api-client.ts',
     'source/api/open-api-source.ts',
-    'sign-ins/sign-in.ts',
+    'sign-ins/sign-in-store.ts',
     'upstream/authorization.ts',
   ],
   'main.ts': ['cli'],

@@ -2,7 +2,7 @@ import type { ConnectorSettings, ReadConnector, SettingsWith } from '../settings
 import { IdentityChangedError } from '../sinks/sink-errors.ts';
 import type { StoredIdentity } from '../sinks/lease.ts';
 import { openExistingHistory } from '../sinks/registry.ts';
-import { placesOfCredentials } from '../upstream/address-of.ts';
+import { placesOfCredentials } from '../upstream/credentials.ts';
 import type { AppOptions } from './app.ts';
 
 type Access = Pick<AppOptions, 'identityBaseUrl'> & {

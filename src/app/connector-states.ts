@@ -3,7 +3,7 @@ import { SyncError } from '../core/errors.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { connectorsBySink, sinksOf } from '../settings/choices.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
-import type { SignInFacts } from '../sign-ins/sign-in.ts';
+import type { SignInFacts } from '../sign-ins/sign-in-store.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
 import type { WithheldOf } from '../sinks/requests.ts';
 import { openExistingHistory } from '../sinks/registry.ts';

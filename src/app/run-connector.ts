@@ -3,7 +3,7 @@ import { type Clock, instant, slept, systemClock } from '../core/clock.ts';
 import { isPutOff, SyncError } from '../core/errors.ts';
 import type { RunEvent } from '../core/events.ts';
 import type { RunId } from '../core/names.ts';
-import { refuseTodos } from '../definitions/todos.ts';
+import { refuseTodos } from '../definitions/definition.ts';
 import { type ChosenEntities, selectEntities } from '../engine/chosen-entities.ts';
 import type { RunOptions } from '../engine/plan-run.ts';
 import { failedStart, syncConnector } from '../engine/sync-connector.ts';

@@ -1,11 +1,10 @@
 import type { Clock } from '../core/clock.ts';
 import { readKey } from '../core/secret.ts';
 import { usage } from '../core/errors.ts';
-import { isSharedSink } from '../settings/build-sinks.ts';
+import { isSharedSink } from '../settings/sink-settings.ts';
 import type { ConnectorSettings, DirectAddress, LocalSettings } from '../settings/settings.ts';
-import { openSignIn } from '../sign-ins/sign-in-store.ts';
+import { openSignIn, type IssuedTokens, type SignIn } from '../sign-ins/sign-in-store.ts';
 import { type Authorization, openAuthorization } from '../upstream/authorization.ts';
-import type { IssuedTokens, SignIn } from '../sign-ins/sign-in.ts';
 import { IdentityChangedError } from '../sinks/sink-errors.ts';
 import { callFacts } from '../source/api/call-failure.ts';
 import { classifyUpstream } from '../source/direct/open-direct-source.ts';

@@ -1,8 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { SyncError } from '../core/errors.ts';
-import { readSettings, withParts } from '../settings/load-settings.ts';
-import { secretsOf } from '../settings/secrets-of.ts';
+import { readSettings, withParts, secretsOf } from '../settings/load-settings.ts';
 import type { LocalSettings, PartName, SettingsWith } from '../settings/settings.ts';
 import type { Scrubber } from '../telemetry/scrubber.ts';
 import type { CommandContext } from './command.ts';

@@ -17,7 +17,7 @@ import type { DefinitionFile, EntityFile } from './definition-file.ts';
 import { isReservedName, type YamlPath } from './read-yaml.ts';
 import { noSuch, suggestName } from './suggest-name.ts';
 import { oneIsSingle, checkUpstream } from './upstream-check.ts';
-import { recordsPlace } from './upstream/records-file.ts';
+import { recordsPlace } from './upstream/service-texts.ts';
 
 /** Checks the parts of one definition against each other; every problem goes to `note`. */
 export function checkDefinition(file: DefinitionFile, note: Note): void {

@@ -2,8 +2,7 @@ import * as z from 'zod';
 import { derivedKinds } from '../core/records.ts';
 import { paginationFile } from './pagination-file.ts';
 import { names, strictObject, jsonValue, textAs } from './schema-problems.ts';
-import { emptyFile, recordsFile } from './upstream/records-file.ts';
-import { pathText } from './upstream/sent-texts.ts';
+import { emptyFile, recordsFile, pathText } from './upstream/service-texts.ts';
 import { upstreamFile } from './upstream/upstream-file.ts';
 
 let schema: ReturnType<typeof makeSchema> | null = null;

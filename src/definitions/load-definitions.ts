@@ -7,10 +7,9 @@ import { programFile } from '../core/program-files.ts';
 import { checkDefinition } from './definition-check.ts';
 import { frozen } from './frozen.ts';
 import { definitionFile, type DefinitionFile } from './definition-file.ts';
-import { buildDefinition, contentHashOf, type Definition } from './definition.ts';
+import { buildDefinition, contentHashOf, type Definition, type Todo } from './definition.ts';
 import { parseYaml, readText, readYaml, type YamlFile } from './read-yaml.ts';
 import { parseShape } from './schema-problems.ts';
-import type { Todo } from './todos.ts';
 
 /** The folder of the definitions that come with the program. */
 export const builtInDefinitionsFolder: string = fileURLToPath(programFile('config/definitions'));

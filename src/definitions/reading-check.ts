@@ -6,7 +6,7 @@ import type { ActionFile, EntityFile } from './definition-file.ts';
 import { keyOfToken } from './pagination-file.ts';
 import type { YamlPath } from './read-yaml.ts';
 import { suggestName, noSuch } from './suggest-name.ts';
-import { queryName } from './upstream/sent-texts.ts';
+import { queryName } from './upstream/service-texts.ts';
 
 /**
  * Checks actions, their parameters, and the parameters that the definition sends with every `list` call: paging, order,

@@ -9,18 +9,23 @@ import {
   type Authentication,
   type CredentialValue,
   type IssuedAuthentication,
-} from './upstream/authentication.ts';
-import { recordsPlace } from './upstream/records-file.ts';
-import { pathText, header, headerValue, queryName } from './upstream/sent-texts.ts';
-import { namesIn, checkedTemplate, type Template } from './upstream/template.ts';
-import type {
-  UpstreamFile,
-  CheckFile,
-  EntityRequestsFile,
-  ParamRuleFile,
-  RequestFile,
-  ListRequestFile,
+  type UpstreamFile,
+  type CheckFile,
+  type EntityRequestsFile,
+  type ParamRuleFile,
+  type RequestFile,
+  type ListRequestFile,
 } from './upstream/upstream-file.ts';
+import {
+  recordsPlace,
+  pathText,
+  header,
+  headerValue,
+  queryName,
+  namesIn,
+  checkedTemplate,
+  type Template,
+} from './upstream/service-texts.ts';
 import { sentByPaging } from './upstream/upstream.ts';
 
 /**

@@ -6,7 +6,7 @@ import type { ConnectorName } from '../core/names.ts';
 import type { Secret } from '../core/secret.ts';
 import { guardedLookup, judgePublic } from '../http/guard-address.ts';
 import { networkFaultOf, UnreadableBodyError } from '../http/exchange.ts';
-import { secretsOf } from '../settings/secrets-of.ts';
+import { secretsOf } from '../settings/load-settings.ts';
 import type { LocalSettings } from '../settings/settings.ts';
 import { createScrubber } from '../telemetry/scrubber.ts';
 import { openUpstreamTransport, type UpstreamTransport } from '../upstream/upstream-transport.ts';

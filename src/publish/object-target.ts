@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { unlink } from 'node:fs/promises';
 import { type Clock, instant } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
-import { type LinearPattern, linearPattern } from '../definitions/linear-pattern.ts';
+import { type LinearPattern, linearPattern } from '../definitions/upstream/service-texts.ts';
 import type { StoredRecord } from '../sinks/readings.ts';
 import {
   entityName,

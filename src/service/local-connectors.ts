@@ -3,8 +3,7 @@ import type { JsonObject } from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
 import { usage } from '../core/errors.ts';
 import type { Definition, Entity } from '../definitions/definition.ts';
-import { placesOfCredentials } from '../upstream/address-of.ts';
-import { unusable } from '../upstream/credentials.ts';
+import { placesOfCredentials, unusable } from '../upstream/credentials.ts';
 import { type ApiError, notFound } from './api-error.ts';
 import {
   askProvider,

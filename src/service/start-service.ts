@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import { type Clock, systemClock } from '../core/clock.ts';
 import { usage } from '../core/errors.ts';
 import { type Definition, servedDefinition } from '../definitions/definition.ts';
-import { maskedDefinition, type Masks } from '../definitions/mask/masks.ts';
+import { maskedDefinition, type Masks } from '../definitions/record-masks.ts';
 import { derivedKey } from '../files/sealer.ts';
 import { openLocalConnectors } from './local-connectors.ts';
 import { guardRequests, knownPrincipalOf, openServer, type ServerOptions } from './open-server.ts';

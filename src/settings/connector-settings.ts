@@ -17,11 +17,11 @@ import {
   type Entity,
   type Param,
 } from '../definitions/definition.ts';
-import { maskedDefinition, type Masks } from '../definitions/mask/masks.ts';
+import { maskedDefinition, type Masks } from '../definitions/record-masks.ts';
 import { credentialProblems, shapeText, checkParams, convertParams } from '../definitions/params.ts';
 import { firstNames, suggestName } from '../definitions/suggest-name.ts';
 import { buildMasks } from './mask-settings.ts';
-import { isSharedSink, type Sink } from './build-sinks.ts';
+import { isSharedSink, type Sink } from './sink-settings.ts';
 import type { ConnectorFile, EntitySettingsFile, DownloadsFile, SettingsFile } from './settings-file.ts';
 
 interface Known {

@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { ProblemsError, type Problem } from '../core/problems.ts';
 import type { Secret } from '../core/secret.ts';
 import { servedDefinition, type Definition } from '../definitions/definition.ts';
-import type { Masks } from '../definitions/mask/masks.ts';
+import type { Masks } from '../definitions/record-masks.ts';
 import { parseShape, strictObject } from '../definitions/schema-problems.ts';
 import { noSuch } from '../definitions/suggest-name.ts';
 import { buildMasks } from './mask-settings.ts';

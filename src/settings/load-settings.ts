@@ -1,17 +1,14 @@
 import path from 'node:path';
-import { ProblemsError, type Problem } from '../core/problems.ts';
 import { usage } from '../core/errors.ts';
+import { ProblemsError, type Problem } from '../core/problems.ts';
+import { Secret } from '../core/secret.ts';
 import type { Note } from '../definitions/check-names.ts';
-import { frozen } from '../definitions/frozen.ts';
 import type { Definition } from '../definitions/definition.ts';
+import { frozen } from '../definitions/frozen.ts';
 import { builtInDefinitionsFolder, findDefinitions } from '../definitions/load-definitions.ts';
 import type { YamlPath } from '../definitions/read-yaml.ts';
 import { parseShape } from '../definitions/schema-problems.ts';
-import { buildConnectors } from './connector-settings.ts';
-import { buildMcp } from './mcp-settings.ts';
-import { buildNotify } from './notify-settings.ts';
-import { buildPublish } from './publish-settings.ts';
-import { buildSinks } from './build-sinks.ts';
+import { buildSinks } from './sink-settings.ts';
 import {
   gatherConnectors,
   hideValue,
@@ -19,8 +16,13 @@ import {
   type EditedFile,
   type WrittenConfig,
 } from './config-files.ts';
+import { buildConnectors } from './connector-settings.ts';
+import { buildMcp } from './mcp-settings.ts';
+import { buildNotify } from './notify-settings.ts';
+import { buildPublish } from './publish-settings.ts';
 import { settingsFile, type SettingsFile } from './settings-file.ts';
 import type { LocalSettings, PartName, PublishSettings, Settings, SettingsWith } from './settings.ts';
+import { missingHere } from './texts.ts';
 
 interface LoadSettingsOptions {
   readonly file: string;
@@ -206,4 +208,20 @@ function placeOfProblem({ file, path: at }: Problem): string {
 /** Reports a mistake in `defaults` once, although it is found in every connector. */
 function eachOnce(problems: readonly Problem[]): readonly Problem[] {
   return [...new Map(problems.map((one) => [`${placeOfProblem(one)}\n${one.message}`, one])).values()];
+}
+
+/** Collects every secret, wherever it is in the settings: a new one is found without a change here. */
+export function secretsOf(settings: LocalSettings): readonly Secret[] {
+  const { url } = settings.parts.redis;
+  // An address that is missing or has no password is no secret, and messages need it.
+  const isAddress = url.reveal() === missingHere || new URL(url.reveal()).password === '';
+  return [...secretsIn(settings, new Set())].filter((secret) => secret !== url || !isAddress);
+}
+
+function* secretsIn(value: unknown, seen: Set<object>): Generator<Secret> {
+  if (typeof value !== 'object' || value === null || seen.has(value)) return;
+  seen.add(value);
+  if (value instanceof Secret) yield value;
+  const inner = value instanceof Map || value instanceof Set ? value.values() : Object.values(value);
+  for (const one of inner) yield* secretsIn(one, seen);
 }

@@ -14,7 +14,7 @@ import {
   type Masks,
   type MaskRule,
   type MaskRules,
-} from '../definitions/mask/masks.ts';
+} from '../definitions/record-masks.ts';
 import { noSuch } from '../definitions/suggest-name.ts';
 import { createSealer, derivedKey } from '../files/sealer.ts';
 import type { ConnectorFile, EntityMaskFile, MaskRuleFile } from './settings-file.ts';

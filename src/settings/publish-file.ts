@@ -4,7 +4,7 @@ import { Secret } from '../core/secret.ts';
 import type { Note } from '../definitions/check-names.ts';
 import { strictObject } from '../definitions/schema-problems.ts';
 import { expectedType } from '../definitions/suggest-name.ts';
-import { postgresAddress, postgresUrl, schemaOf } from './postgres-address.ts';
+import { postgresAddress, postgresUrl, schemaOf } from './sink-settings.ts';
 import {
   isLoopback,
   wrong,

@@ -2,11 +2,10 @@ import * as z from 'zod';
 import type { JsonValue } from '../core/json.ts';
 import { expectedKey, keyBytes, readKey, Secret } from '../core/secret.ts';
 import { strictObject, textAs, jsonValue } from '../definitions/schema-problems.ts';
-import { expectedType } from '../definitions/suggest-name.ts';
 import { checkCron, checkTimezone } from './cron.ts';
 import { mcpFile } from './mcp-settings.ts';
 import { notifyFile } from './notify-settings.ts';
-import { postgresUrl } from './postgres-address.ts';
+import { sinkFile } from './sink-settings.ts';
 import { publishFile } from './publish-file.ts';
 import {
   allowedHost,
@@ -203,20 +202,6 @@ const connectorFile = strictObject({
 });
 
 export type SettingsFile = z.output<typeof settingsFile>;
-export type SinkFile = SettingsFile['sinks'][string];
-
-const durability = z
-  .enum(['full', 'normal'])
-  .default('full')
-  .meta({ description: 'full survives a power loss; normal is faster and survives a crash of the program' });
-
-/** Settings of sinks that are stored in files. */
-const inFiles = {
-  durability,
-  lockTimeout: duration().prefault('60s').meta({
-    description: "How long to wait while another program holds the write lock of the sink's database",
-  }),
-};
 
 const toSecret = (text: string): Secret => new Secret(text);
 
@@ -252,36 +237,6 @@ const api = strictObject({
       description: 'How connectors are looked up before their runs, and how long an answer is cached',
     }),
 });
-
-const sink = z.discriminatedUnion(
-  'type',
-  [
-    strictObject({ type: z.literal('sqlite'), path: z.string().min(1), ...inFiles }).transform(
-      ({ lockTimeout: lockTimeoutMs, ...rest }) => ({ ...rest, lockTimeoutMs }),
-    ),
-    strictObject({ type: z.literal('jsonl'), directory: z.string().min(1), ...inFiles }).transform(
-      ({ lockTimeout: lockTimeoutMs, ...rest }) => ({ ...rest, lockTimeoutMs }),
-    ),
-    strictObject({
-      type: z.literal('postgres'),
-      url: postgresUrl().meta({
-        description:
-          'postgresql://user@host:5432/database, several hosts with commas; sslmode=verify-full is the default except on this machine',
-      }),
-      password: z.string().min(1).optional().meta(secret('Best as ${file:path} or ${VARIABLE}')),
-      directUrl: postgresUrl().optional().meta({
-        description:
-          'Where url leads to a pooler: the address of the server itself, for locks that belong to a session',
-      }),
-      schema: z.string().optional().meta({ description: "Default: the sink's name, - as _" }),
-      connections: z.int().min(2).max(200).default(10).meta({
-        description: 'Connections that one process opens at most, besides one for its locks',
-      }),
-      durability,
-    }),
-  ],
-  { error: expectedType('sqlite', 'jsonl', 'postgres') },
-);
 
 const defaultRedis = { url: 'redis://127.0.0.1:6379', prefix: 'connector-sync' };
 
@@ -383,7 +338,7 @@ export const settingsFile = strictObject({
   signIns: signIns.prefault({}),
   mask: maskFile.prefault({}),
   definitions: z.array(z.string().min(1)).default([]),
-  sinks: z.record(z.string(), sink),
+  sinks: z.record(z.string(), sinkFile),
   redis: redis.prefault({}),
   http: httpFile.prefault({}),
   watch: z.boolean().default(false).meta({

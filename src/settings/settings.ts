@@ -5,7 +5,7 @@ import type { Definition } from '../definitions/definition.ts';
 import type { buildConnectors } from './connector-settings.ts';
 import type { buildMcp } from './mcp-settings.ts';
 import type { buildNotify, noticeKinds } from './notify-settings.ts';
-import type { buildSinks } from './build-sinks.ts';
+import type { buildSinks } from './sink-settings.ts';
 import type { ConnectorFile, SettingsFile } from './settings-file.ts';
 import type { buildPublishPlace, PublishFile } from './publish-file.ts';
 

@@ -7,8 +7,12 @@ import {
   type HeaderTime,
   type Wait,
 } from '../definitions/upstream/upstream-file.ts';
-import type { EmptyForm, RecordsPlace } from '../definitions/upstream/records-file.ts';
-import type { AnswerPath, AnswerPlace } from '../definitions/upstream/template.ts';
+import type {
+  EmptyForm,
+  RecordsPlace,
+  AnswerPath,
+  AnswerPlace,
+} from '../definitions/upstream/service-texts.ts';
 import type { Upstream } from '../definitions/upstream/upstream.ts';
 import {
   retryAfterMs,

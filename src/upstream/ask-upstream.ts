@@ -10,7 +10,7 @@ import { buildPath, queryText, refusedValue } from './call-address.ts';
 import type { CallTurn } from './call-gate.ts';
 import { openHeaders, signRequest, type Signature } from './credentials.ts';
 import { failureOfError, headerWait, isFailed, readFailure, readJsonAnswer } from './answers.ts';
-import type { OpenedCall, Session } from './session.ts';
+import type { OpenedCall, Session } from './account-session.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
 import type { WireRequest } from './upstream-transport.ts';
 

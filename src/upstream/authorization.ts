@@ -9,9 +9,9 @@ import { limitConnections } from '../http/connection-limit.ts';
 import { isSuccess, type WireAnswer } from '../http/exchange.ts';
 import { orAborted } from '../http/or-aborted.ts';
 import { redactMessage } from '../http/redact-message.ts';
-import type { SignInTokens, IssuedTokens } from '../sign-ins/sign-in.ts';
+import type { SignInTokens, IssuedTokens } from '../sign-ins/sign-in-store.ts';
 import { control } from './call-address.ts';
-import { addressOf } from './address-of.ts';
+import { addressOf, readCredentials, credentialValue } from './credentials.ts';
 import {
   askBeside,
   clientForm,
@@ -20,9 +20,8 @@ import {
   type BesideFacts,
   type Grant,
 } from './request-tokens.ts';
-import { readCredentials, credentialValue } from './credentials.ts';
 import { readJsonAnswer } from './answers.ts';
-import { isOfApp, tokensOf, type AppCredentials } from './session.ts';
+import { isOfApp, tokensOf, type AppCredentials } from './account-session.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
 import type { UpstreamTransport } from './upstream-transport.ts';
 

@@ -1,4 +1,4 @@
-import { fillTemplate, type Template } from '../definitions/upstream/template.ts';
+import { fillTemplate, type Template } from '../definitions/upstream/service-texts.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
 
 /**

@@ -6,7 +6,7 @@ import type { EntityName } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
 import type { Entity } from '../definitions/definition.ts';
 import { emptyKey, readTotal, signOfMore } from '../definitions/pagination-file.ts';
-import type { AnswerPath } from '../definitions/upstream/template.ts';
+import type { AnswerPath } from '../definitions/upstream/service-texts.ts';
 import type { EntityRequests, ListRequest, DownloadRequest } from '../definitions/upstream/upstream.ts';
 import { dispositionName, type WireStream } from '../http/exchange.ts';
 import { AddressRefusedError } from '../http/guard-address.ts';
@@ -23,7 +23,7 @@ import {
   valueAt,
   valueAtPlace,
 } from './answers.ts';
-import { openSession, type UpstreamOptions, type Session } from './session.ts';
+import { openSession, type UpstreamOptions, type Session } from './account-session.ts';
 import { nextLinkOf, translatePaging, type TranslatedCall } from './translate-paging.ts';
 import { brokenAnswer, UpstreamFailure } from './upstream-failure.ts';
 

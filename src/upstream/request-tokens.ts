@@ -4,12 +4,12 @@ import type {
   CredentialValue,
   IssuedAuthentication,
   SignInAuthentication,
-} from '../definitions/upstream/authentication.ts';
-import { fillTemplate, type AnswerPath } from '../definitions/upstream/template.ts';
+} from '../definitions/upstream/upstream-file.ts';
+import { fillTemplate, type AnswerPath } from '../definitions/upstream/service-texts.ts';
 import type { Upstream } from '../definitions/upstream/upstream.ts';
 import { isSuccess, textOfBody, type WireAnswer } from '../http/exchange.ts';
 import { redactMessage } from '../http/redact-message.ts';
-import type { IssuedTokens } from '../sign-ins/sign-in.ts';
+import type { IssuedTokens } from '../sign-ins/sign-in-store.ts';
 import { control } from './call-address.ts';
 import { credentialValue, unusable, type OpenCredentials } from './credentials.ts';
 import { failureOfError, readFailure, readJsonAnswer, readJsonOfFailure, valueAt } from './answers.ts';

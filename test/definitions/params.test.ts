@@ -1,7 +1,7 @@
 import { describe, expect } from 'vitest';
 import type { JsonValue } from '../../src/core/json.ts';
 import type { Action } from '../../src/definitions/definition.ts';
-import { linearPattern } from '../../src/definitions/linear-pattern.ts';
+import { linearPattern } from '../../src/definitions/upstream/service-texts.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import {
   compileMask,
@@ -9,7 +9,7 @@ import {
   ruleTree,
   type MaskRule,
   type MaskRules,
-} from '../../src/definitions/mask/masks.ts';
+} from '../../src/definitions/record-masks.ts';
 import { checkParams, convertParams, missingParams, convertValue } from '../../src/definitions/params.ts';
 import { partNamePattern } from '../../src/publish/object-target.ts';
 import { it } from '../support/it.ts';

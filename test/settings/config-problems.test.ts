@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect } from 'vitest';
 import { checkCron, checkTimezone, nextSlots } from '../../src/settings/cron.ts';
-import { postgresAddress, readPostgresUrl } from '../../src/settings/postgres-address.ts';
+import { postgresAddress, readPostgresUrl } from '../../src/settings/sink-settings.ts';
 import { checkBaseUrl, checkRedisUrl, formatDuration, parseDuration } from '../../src/settings/texts.ts';
 import { checkBaseUrl as checkAtTheClient } from '../../src/source/api/api-caller.ts';
 import { changes } from '../support/changes.ts';

@@ -1,9 +1,8 @@
 import { describe, expect } from 'vitest';
 import type { EntityName } from '../../src/core/names.ts';
-import type { MaskRule, MaskRules } from '../../src/definitions/mask/masks.ts';
-import { readSettings, withParts } from '../../src/settings/load-settings.ts';
+import type { MaskRule, MaskRules } from '../../src/definitions/record-masks.ts';
+import { readSettings, withParts, secretsOf } from '../../src/settings/load-settings.ts';
 import { maskGaps, openRecordMask } from '../../src/settings/mask-settings.ts';
-import { secretsOf } from '../../src/settings/secrets-of.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { goodConfig, it, type ConfigFolder } from '../support/settings/config-folder.ts';
 

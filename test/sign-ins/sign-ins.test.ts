@@ -4,14 +4,15 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
-import { openSignIn, readSignInFacts } from '../../src/sign-ins/sign-in-store.ts';
-import type {
-  IssuedTokens,
-  Renewal,
-  SignIn,
-  SignInTokens,
-  StoredSignIn,
-} from '../../src/sign-ins/sign-in.ts';
+import {
+  openSignIn,
+  readSignInFacts,
+  type IssuedTokens,
+  type Renewal,
+  type SignIn,
+  type SignInTokens,
+  type StoredSignIn,
+} from '../../src/sign-ins/sign-in-store.ts';
 import { openSink } from '../../src/sinks/registry.ts';
 import type { SinkPlace } from '../../src/sinks/sink-access.ts';
 import { testProgram } from '../support/ensure-built.ts';

@@ -4,9 +4,9 @@ import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { Pagination } from '../../src/definitions/definition.ts';
 import { parseDefinition } from '../../src/definitions/load-definitions.ts';
-import type { CredentialValue } from '../../src/definitions/upstream/authentication.ts';
+import type { CredentialValue } from '../../src/definitions/upstream/upstream-file.ts';
 import type { Upstream } from '../../src/definitions/upstream/upstream.ts';
-import { placesOfCredentials } from '../../src/upstream/address-of.ts';
+import { placesOfCredentials } from '../../src/upstream/credentials.ts';
 import { buildAddress, buildPath } from '../../src/upstream/call-address.ts';
 import {
   failureOf,

@@ -3,7 +3,7 @@ import { connect } from 'node:net';
 import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
-import type { Authentication } from '../../src/definitions/upstream/authentication.ts';
+import type { Authentication } from '../../src/definitions/upstream/upstream-file.ts';
 import { awaitRedirect } from '../../src/upstream/authorization.ts';
 import {
   failureOf,

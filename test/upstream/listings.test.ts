@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../../src/core/json.ts';
-import { recordsPlace } from '../../src/definitions/upstream/records-file.ts';
+import { recordsPlace } from '../../src/definitions/upstream/service-texts.ts';
 import type { ListRequest, Paging } from '../../src/definitions/upstream/upstream.ts';
 import { buildRequest } from '../../src/upstream/ask-upstream.ts';
 import { translatePaging, nextLinkOf } from '../../src/upstream/translate-paging.ts';

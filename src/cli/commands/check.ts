@@ -13,7 +13,7 @@ import { hasCode, ThrottledError } from '../../core/errors.ts';
 import { isWeakSecret } from '../../core/secret.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import { firstNames } from '../../definitions/suggest-name.ts';
-import { refuseTodos } from '../../definitions/todos.ts';
+import { refuseTodos } from '../../definitions/definition.ts';
 import { probePage } from '../../engine/try-listing.ts';
 import { chosenConnectors, sinksOf } from '../../settings/choices.ts';
 import { checkTargets } from '../../settings/load-settings.ts';

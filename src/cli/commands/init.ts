@@ -8,7 +8,7 @@ import {
   loadDefinition,
   loadDefinitions,
 } from '../../definitions/load-definitions.ts';
-import { isSharedSink } from '../../settings/build-sinks.ts';
+import { isSharedSink } from '../../settings/sink-settings.ts';
 import { command, type CommandContext, type FlagsOf, oneOf } from '../command.ts';
 import { shellWord } from '../environment.ts';
 import { configFile } from '../load-config.ts';

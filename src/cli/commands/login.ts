@@ -5,7 +5,7 @@ import { nameAccount, signIn, signOut, type SignedOut } from '../../app/sign-in.
 import { usage } from '../../core/errors.ts';
 import { checkRedirect } from '../../settings/texts.ts';
 import { connectorNamed } from '../../settings/choices.ts';
-import type { IssuedTokens } from '../../sign-ins/sign-in.ts';
+import type { IssuedTokens } from '../../sign-ins/sign-in-store.ts';
 import { printable } from '../../telemetry/format.ts';
 import { awaitRedirect, type Authorization } from '../../upstream/authorization.ts';
 import { command, type CommandContext } from '../command.ts';

@@ -15,7 +15,7 @@ import { shellWord, stderrLog } from '../environment.ts';
 import type { Clock } from '../../core/clock.ts';
 import { SyncError, usage } from '../../core/errors.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../definitions/load-definitions.ts';
-import type { Masks } from '../../definitions/mask/masks.ts';
+import type { Masks } from '../../definitions/record-masks.ts';
 import { firstNames } from '../../definitions/suggest-name.ts';
 import { formatDuration } from '../../settings/texts.ts';
 import { isLoopbackAddress } from '../../http/guard-address.ts';

@@ -2,14 +2,13 @@ import { basename } from 'node:path';
 import { Document, isCollection, isMap, isPair, isScalar, isSeq, type Node, type Pair } from 'yaml';
 import { withValueAt, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { YamlPath } from '../read-yaml.ts';
-import type { EntityPlan } from './entity-plan.ts';
+import { type EntityPlan, getsOwnKind, namesKey, neededParams } from './entity-plan.ts';
 import { declarable, type Operation, type Parameter } from './operation.ts';
 import type { Paging, Told } from './paging.ts';
-import { getsOwnKind, namesKey, neededParams } from './record-keys.ts';
 import { holdsTemplate, oneLine, plainText } from './schemas.ts';
 import type { ModeName } from './sent-values.ts';
 import { uuidOf, type Server, type ServiceFile } from './service-file.ts';
-import type { SignIn } from './sign-in.ts';
+import type { SignIn } from './sign-in-ways.ts';
 
 /** Comments above places of the written file. */
 type NoteAt = (at: YamlPath, text: string) => void;

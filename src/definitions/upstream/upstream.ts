@@ -1,10 +1,8 @@
 import type { EntityName } from '../../core/names.ts';
 import { type Frozen, mapOf } from '../frozen.ts';
 import type { EntityFile } from '../definition-file.ts';
-import type { CredentialValue } from './authentication.ts';
-import { recordsPlace } from './records-file.ts';
-import { answerPath, type AnswerPlace, checkedTemplate, namesIn } from './template.ts';
 import type {
+  CredentialValue,
   CheckFile,
   EntityRequestsFile,
   PagingFile,
@@ -13,6 +11,7 @@ import type {
   RequestFile,
   UpstreamFile,
 } from './upstream-file.ts';
+import { recordsPlace, answerPath, type AnswerPlace, checkedTemplate, namesIn } from './service-texts.ts';
 
 /**
  * Describes how a definition's records are read from the third party itself: its `upstream:`, checked and with every

@@ -5,7 +5,7 @@ import { SyncError } from '../../core/errors.ts';
 import type { JsonObject } from '../../core/json.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import type { Entity } from '../../definitions/definition.ts';
-import { withoutMask } from '../../definitions/mask/masks.ts';
+import { withoutMask } from '../../definitions/record-masks.ts';
 import { orAborted, startDeadline, takeSlot } from '../../http/or-aborted.ts';
 import { checkSize, searchLimits, tooSlow } from '../search-request.ts';
 import type { SearchOptions } from '../open-search.ts';

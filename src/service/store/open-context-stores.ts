@@ -6,7 +6,7 @@ import type { Clock, Instant } from '../../core/clock.ts';
 import { type ErrorCode, SyncError } from '../../core/errors.ts';
 import type { JsonObject } from '../../core/json.ts';
 import type { Definition } from '../../definitions/definition.ts';
-import { withoutMasks } from '../../definitions/mask/masks.ts';
+import { withoutMasks } from '../../definitions/record-masks.ts';
 import { takeSlot } from '../../http/or-aborted.ts';
 import { openSearchProcesses, type SearchProcesses } from '../../search/process/open-search-processes.ts';
 import type { SearchAnswer } from '../../search/search-request.ts';

@@ -42,7 +42,7 @@ import {
   type JsonValue,
 } from '../../core/json.ts';
 import type { Params } from '../../core/records.ts';
-import type { EmptyForm } from '../../definitions/upstream/records-file.ts';
+import type { EmptyForm } from '../../definitions/upstream/service-texts.ts';
 import { styleOf } from '../../pagination/pagination-of.ts';
 import { saysCut, type PageAnswer } from '../../pagination/pagination.ts';
 import { type WireAnswer, type WireStream, textOfBody, dispositionName } from '../../http/exchange.ts';

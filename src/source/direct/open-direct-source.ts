@@ -3,7 +3,7 @@ import type { SharedBudget } from '../../core/shared-budget.ts';
 import type { Secret } from '../../core/secret.ts';
 import { openMachineSlots, openCallGate } from '../../upstream/call-gate.ts';
 import { openUpstream, type UpstreamAccount, type UpstreamFile } from '../../upstream/open-upstream.ts';
-import type { UpstreamOptions } from '../../upstream/session.ts';
+import type { UpstreamOptions } from '../../upstream/account-session.ts';
 import { UpstreamFailure } from '../../upstream/upstream-failure.ts';
 import { openUpstreamTransport } from '../../upstream/upstream-transport.ts';
 import { defaultApiLimits, type ApiLimits } from '../api/api-limits.ts';

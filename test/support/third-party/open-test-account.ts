@@ -3,9 +3,8 @@ import type { Clock } from '../../../src/core/clock.ts';
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { ResolveHost } from '../../../src/http/guard-address.ts';
 import type { CredentialShape, Definition, Pagination } from '../../../src/definitions/definition.ts';
-import { recordsPlace } from '../../../src/definitions/upstream/records-file.ts';
-import type { Template } from '../../../src/definitions/upstream/template.ts';
-import type { Authentication } from '../../../src/definitions/upstream/authentication.ts';
+import { recordsPlace, type Template } from '../../../src/definitions/upstream/service-texts.ts';
+import type { Authentication } from '../../../src/definitions/upstream/upstream-file.ts';
 import type {
   DownloadRequest,
   GetRequest,

@@ -3,13 +3,20 @@ import { basename, join, resolve, relative } from 'node:path';
 import { usage } from '../../../core/errors.ts';
 import type { Definition } from '../../../definitions/definition.ts';
 import { furtherListings, unlistedEntities, type ModeName } from '../../../definitions/import/sent-values.ts';
-import { importService, type Imported } from '../../../definitions/import/import-service.ts';
+import {
+  importService,
+  type Imported,
+  outcomeText,
+  totalsOf,
+  wordOf,
+  kindText,
+  totalsText,
+} from '../../../definitions/import/import-service.ts';
 import { plainService, readPlainFile } from '../../../definitions/import/plain-file.ts';
-import { outcomeText, totalsOf, wordOf, kindText, totalsText } from '../../../definitions/import/report.ts';
 import { readServiceFile, type ServiceFile } from '../../../definitions/import/service-file.ts';
 import { parseDefinition } from '../../../definitions/load-definitions.ts';
 import { firstNames } from '../../../definitions/suggest-name.ts';
-import { fillTemplate } from '../../../definitions/upstream/template.ts';
+import { fillTemplate } from '../../../definitions/upstream/service-texts.ts';
 import { counted, printable } from '../../../telemetry/format.ts';
 import { command, oneOf, type CommandContext } from '../../command.ts';
 import { shellWord } from '../../environment.ts';

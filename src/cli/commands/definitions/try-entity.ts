@@ -15,7 +15,7 @@ import type {
 } from '../../../core/records.ts';
 import { Secret } from '../../../core/secret.ts';
 import { servedDefinition, type Entity, type Definition } from '../../../definitions/definition.ts';
-import { maskedDefinition, type Masks } from '../../../definitions/mask/masks.ts';
+import { maskedDefinition, type Masks } from '../../../definitions/record-masks.ts';
 import { checkParams, convertParams, missingParams } from '../../../definitions/params.ts';
 import { wholeJson } from '../../../core/canonical-json.ts';
 import { fillingParent, tryListing, type TriedCall, type TriedStep } from '../../../engine/try-listing.ts';

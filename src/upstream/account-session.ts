@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto';
 import PQueue from 'p-queue';
 import { inTries, systemClock, type Clock } from '../core/clock.ts';
-import type { OnExchange } from '../http/exchange.ts';
 import type { JsonObject } from '../core/json.ts';
 import { Secret } from '../core/secret.ts';
 import type { Definition } from '../definitions/definition.ts';
@@ -10,13 +9,14 @@ import {
   type Authentication,
   type IssuedAuthentication,
   type SignInAuthentication,
-} from '../definitions/upstream/authentication.ts';
+} from '../definitions/upstream/upstream-file.ts';
 import type { Upstream } from '../definitions/upstream/upstream.ts';
+import type { OnExchange } from '../http/exchange.ts';
 import { orAborted } from '../http/or-aborted.ts';
-import type { SignIn, IssuedTokens, SignInTokens, StoredSignIn } from '../sign-ins/sign-in.ts';
-import { addressOf } from './address-of.ts';
+import type { SignIn, IssuedTokens, SignInTokens, StoredSignIn } from '../sign-ins/sign-in-store.ts';
 import type { CallGate, CallLane } from './call-gate.ts';
 import {
+  addressOf,
   accessTokenField,
   readCredentials,
   unusable,

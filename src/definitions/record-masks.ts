@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto';
-import { writeJson, isJsonArray, isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
-import type { EntityName } from '../../core/names.ts';
-import type { RecordMask, EntityTable, FieldType } from '../../core/records.ts';
-import { frozen } from '../frozen.ts';
-import type { Definition, Entity } from '../definition.ts';
+import { writeJson, isJsonArray, isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
+import type { EntityName } from '../core/names.ts';
+import type { RecordMask, EntityTable, FieldType } from '../core/records.ts';
+import { frozen } from './frozen.ts';
+import type { Definition, Entity } from './definition.ts';
 
 /** Says how a value is masked. `as`: the form that it is normalized to before it is hashed. */
 export type MaskRule =

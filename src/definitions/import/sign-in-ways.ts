@@ -1,6 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
-import { templateUrl } from '../upstream/sent-texts.ts';
-import { namesIn } from '../upstream/template.ts';
+import { templateUrl, namesIn } from '../upstream/service-texts.ts';
 import {
   holdsTemplate,
   listIn,

@@ -1,0 +1,262 @@
+import { createRequire } from 'node:module';
+import type * as Re2 from 're2js';
+import * as z from 'zod';
+import { textAs, strictObject } from '../schema-problems.ts';
+
+/** Text with names that stand for values: `/lists/{list_id}`. */
+export type Template = readonly TemplatePart[];
+type TemplatePart =
+  { readonly kind: 'text'; readonly text: string } | { readonly kind: 'name'; readonly name: string };
+
+/** Names (and positions, as digits) from the top of a JSON answer: `bot.workspace_id`. */
+export type AnswerPath = readonly string[];
+
+export type AnswerPlace =
+  | { readonly kind: 'body'; readonly path: AnswerPath }
+  /** Lower-case. */
+  | { readonly kind: 'header'; readonly name: string };
+
+/** `bot.workspace_id`; an empty text is the whole answer. */
+export function answerPath(text: string): AnswerPath {
+  return text === '' ? [] : text.split('.');
+}
+
+const part = /\{([A-Za-z][A-Za-z0-9_.-]{0,63})\}|[^{}]+/gy;
+
+/** `/lists/{list_id}` as its parts; null where a brace has no partner or holds no name. */
+export function parseTemplate(text: string): Template | null {
+  const parts: TemplatePart[] = [];
+  let end = 0;
+  for (const { 0: whole, 1: name, index } of text.matchAll(part)) {
+    if (index !== end) return null;
+    parts.push(name === undefined ? { kind: 'text', text: whole } : { kind: 'name', name });
+    end = index + whole.length;
+  }
+  return end === text.length ? parts : null;
+}
+
+export function namesIn(template: Template): readonly string[] {
+  return template.flatMap((one) => (one.kind === 'name' ? [one.name] : []));
+}
+
+/** The text with every name replaced. What a value may hold is the caller's business. */
+export function fillTemplate(template: Template, valueOf: (name: string) => string): string {
+  return template.map((one) => (one.kind === 'name' ? valueOf(one.name) : one.text)).join('');
+}
+
+/** Parses a text that was checked before. Throws `TypeError` otherwise. */
+export function checkedTemplate(text: string): Template {
+  const template = parseTemplate(text);
+  if (template === null) throw new TypeError(`expected a checked text, got ${JSON.stringify(text)}`);
+  return template;
+}
+
+// Readers of single texts: addresses, paths, and the names and values that are sent.
+
+type NoteText = (message: string) => void;
+
+const hostName = /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/;
+const loopback = /^(127\.0\.0\.1|localhost)$/;
+
+const braces = 'expected every { to begin a name and every } to end one';
+
+/** An address of the service's, with names in its host. */
+export function templateUrl(text: string, note: NoteText): Template {
+  const template = parseTemplate(text);
+  if (template === null) {
+    note(braces);
+    return [];
+  }
+  // Parsed with a letter in place of each name; in a host a letter can stand wherever a name can.
+  const plain = fillTemplate(template, () => 'x');
+  const url = URL.canParse(plain) ? new URL(plain) : null;
+  const [, scheme = '', host = ''] = /^(https?):\/\/([^/:]*)(:\d+)?(\/[^?#\\]*)?$/.exec(plain) ?? [];
+  if (!hostName.test(host) || url?.hostname !== host || url.username !== '') {
+    note('expected an address such as https://api.example.com/v1: no user, query or fragment');
+    return template;
+  }
+  if (scheme === 'http' && !loopback.test(host)) {
+    note('expected https: credentials are sent there (http only for 127.0.0.1 and localhost)');
+  }
+  const afterHost = text.slice(text.indexOf('://') + 3);
+  const slash = afterHost.indexOf('/');
+  if (slash >= 0 && afterHost.slice(slash).includes('{')) {
+    note('expected names in the host only, none behind its first /');
+  }
+  return template;
+}
+
+/** The path of a request; names are parameters. */
+export function requestPath() {
+  return textAs((path, note) => {
+    const template = parseTemplate(path);
+    if (template === null) {
+      note(braces);
+      return path;
+    }
+    const text = fillTemplate(template, () => 'x');
+    // One / at the end belongs to the path, as some services need it.
+    const segments = text.slice(1).replace(/\/$/, '').split('/');
+    if (!text.startsWith('/')) note('expected a / at its beginning');
+    else if (!/^[\w/.~!$'()*+,;=:@-]*$/.test(text)) {
+      note('expected letters, digits and signs of a path: no query, fragment, space or %');
+    } else if (text !== '/' && segments.some((segment) => ['', '.', '..'].includes(segment))) {
+      note('expected no empty part, "." or ".." between its slashes');
+    }
+    const names = namesIn(template);
+    const twice = names.find((name, index) => names.indexOf(name) !== index);
+    if (twice !== undefined) note(`{${twice}} stands in it twice`);
+    return path;
+  });
+}
+
+/** Names (and positions, as digits) joined by dots, from the top of a JSON answer: `bot.workspace_id`. */
+export function pathText(path: string, note: NoteText): string {
+  if (path.split('.').includes('')) note(`expected names joined by dots, got ${JSON.stringify(path)}`);
+  return path;
+}
+
+export function answerPathText() {
+  return textAs((path, note): AnswerPath => pathText(path, note).split('.'));
+}
+
+/** Also `page[cursor]` and `$top`. */
+const queryPattern = /^[A-Za-z_$][\w.$[\]-]{0,99}$/;
+
+export function queryName(name: string, note: NoteText): string {
+  if (!queryPattern.test(name)) {
+    note('expected a letter, "_" or "$", then letters, digits, "_", "-", ".", "$" or brackets');
+  }
+  return name;
+}
+
+const headerPattern = /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/;
+/** Headers that the client or `auth` sets: a definition that could set them could undo checks. */
+const ownHeaders = new Set([
+  'authorization',
+  'proxy-authorization',
+  'host',
+  'cookie',
+  'connection',
+  'upgrade',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'content-length',
+  'content-type',
+  'accept-encoding',
+  'expect',
+]);
+
+/** The lower-case name of any header. */
+export function headerName(name: string, note: NoteText): string {
+  if (!headerPattern.test(name)) note('expected the name of a header: letters, digits, "-" and "_"');
+  return name.toLowerCase();
+}
+
+/** The lower-case name of a header that a definition may send. */
+export function header(name: string, note: NoteText): string {
+  const lower = headerName(name, note);
+  if (ownHeaders.has(lower)) note(`${name} is set by the program and by auth: leave it out`);
+  return lower;
+}
+
+/** The value of a header that a definition sends. */
+export function headerValue(value: string, note: NoteText): void {
+  if (!/^[\x20-\x7e]+$/.test(value)) note('expected a value of printable ASCII characters');
+}
+
+export type RecordsFile = z.infer<ReturnType<typeof recordsFile>>;
+
+/** The place of the records in an answer. */
+export interface RecordsPlace {
+  /** The array; with `isOne` the record. Empty: the answer itself. */
+  readonly path: AnswerPath;
+  /** The place of the record, or of an array of records, within an element. Null: the element is the record. */
+  readonly member: AnswerPath | null;
+  /** One object is there: the only record. */
+  readonly isOne: boolean;
+}
+
+export type EmptyForm = 'null' | 'missing' | 'noContent';
+
+/** Forms that stand for an empty array in an answer without records; `noContent`: an answer without a body. */
+export function emptyFile() {
+  const forms = ['null', 'missing', 'noContent'] as const;
+  const form = z.preprocess((value) => (value === null ? 'null' : value), z.enum(forms));
+  return z.array(form, { error: `expected a list of ${forms.join(', ')}` });
+}
+
+/**
+ * `items`, an empty text for the answer itself, `list[*].customer` for records that are wrapped, or
+ * `{ path, one: true }` for one object.
+ */
+export function recordsFile() {
+  const place = strictObject({ path: textAs(wholeOrPath), one: z.literal(true) });
+  return z.union([textAs(checkRecords), place], {
+    error: 'expected a path such as items or list[*].customer, or { path: item, one: true }',
+  });
+}
+
+/** Parses the place of the records in a file that was checked. */
+export function recordsPlace(file: RecordsFile): RecordsPlace {
+  if (typeof file !== 'string') return { path: answerPath(file.path), member: null, isOne: true };
+  const [path = '', member] = file.split(eachElement);
+  return {
+    path: answerPath(path),
+    member: member === undefined ? null : answerPath(member.slice(1)),
+    isOne: false,
+  };
+}
+
+const eachElement = '[*]';
+
+function checkRecords(text: string, note: (message: string) => void): string {
+  const [path = '', member, ...others] = text.split(eachElement);
+  if (others.length > 0) note('expected [*] once: only one list is gone through');
+  else if (member !== undefined && !member.startsWith('.')) {
+    note(
+      'expected a member behind [*], such as list[*].customer; leave [*] out where its elements are the records',
+    );
+  } else {
+    wholeOrPath(path, note);
+    if (member !== undefined) pathText(member.slice(1), note);
+  }
+  return text;
+}
+
+export function wholeOrPath(path: string, note: (message: string) => void): string {
+  return path === '' ? path : pathText(path, note);
+}
+
+/** The longest text that is matched. A host name has at most 253 characters, a path 4,096. */
+const maxTextLength = 4_096;
+
+export type LinearPattern = ReturnType<typeof linearPattern>;
+
+/**
+ * A regular expression from a text that is not part of this program: matched without backtracking, so that none can
+ * block the process. Look-around and back-references are not supported. Throws `SyntaxError` for an invalid pattern.
+ */
+export function linearPattern(pattern: string) {
+  // Few commands use such a pattern, so the package is loaded on first use. `as`: the exports of the package.
+  const { RE2JS } = createRequire(import.meta.url)('re2js') as typeof Re2;
+  try {
+    const program = RE2JS.compile(pattern);
+    return {
+      /** Whether the whole text matches. Never true of one above 4,096 characters. */
+      test: (text: string): boolean => text.length <= maxTextLength && program.testExact(text),
+      /** The texts that the named groups matched; null where the pattern does not match the whole text. */
+      groups: (text: string): Readonly<Record<string, string | null>> | null => {
+        const matcher = program.matcher(text);
+        return text.length <= maxTextLength && matcher.matches() ? matcher.getNamedGroups() : null;
+      },
+      /**
+       * Factor of the matching work: for a text it is at most this times its length. About 500 for `[a-z0-9-]{1,253}`.
+       */
+      size: program.programSize(),
+    };
+  } catch (cause) {
+    throw new SyntaxError('expected a regular expression', { cause });
+  }
+}
