@@ -45,7 +45,11 @@ export function plannedBackfill(
   { entities, since, until, window }: AskedBackfill,
 ): BackfillPlan {
   const length = parseWindowLength(window);
-  if (length === null) throw usage(`--window: expected ${windowLengthExamples}, got "${window}".`);
+  if (length === null || (length.kind === 'duration' && length.ms < shortestWindowMs)) {
+    throw usage(
+      `--window: expected ${windowLengthExamples}, and at least 1h (mo are months, m minutes), got "${window}".`,
+    );
+  }
   const selection = selectEntities(connector.definition, connector.entities, {
     select: entities,
     exclude: [],
@@ -67,6 +71,8 @@ export async function finishedWindows({ name, sink }: ConnectorSettings, plan: B
 
 /** Examples of a length, for messages. */
 export const windowLengthExamples = '1mo, 3mo, 7d or 12h';
+
+const shortestWindowMs = 3_600_000;
 
 const months = /^([1-9]\d{0,2})mo$/;
 

@@ -101,23 +101,15 @@ export async function resumeConnectors(
   }
 }
 
-/** A person's request to a worker. */
-interface AskedSync {
-  /** For `LedgerReader.actions`. */
-  readonly by: string;
-  /** Lets this run alone make the deletes that a guard withholds. */
-  readonly allowDeletes?: boolean;
-}
-
 /**
- * Has a worker run connectors now; a job that already waits or runs is left unchanged. Throws QUEUE_UNAVAILABLE within
- * two seconds, and USAGE for a paused connector or if no worker would take the job; then nothing was requested. Also
- * throws USAGE if deletes are to be allowed and a job already waits or runs.
+ * Has a worker run connectors now, for a person (`by`, as in `LedgerReader.actions`); a job that already waits or runs
+ * is left unchanged. Throws QUEUE_UNAVAILABLE within two seconds, and USAGE for a paused connector or if no worker would
+ * take the job; then nothing was requested.
  */
 export async function runNow(
   settings: LocalSettings,
   connectors: readonly ConnectorSettings[],
-  asked: AskedSync,
+  by: string,
   { program, tell }: Pick<How, 'program' | 'tell'>,
 ): Promise<void> {
   await using reached = await openRunQueues(settings, connectors, program);
@@ -125,18 +117,32 @@ export async function runNow(
     const jobs = await Promise.all(
       some.map(async ({ name, sink }) => ({
         connector: name,
-        ...(await reached.queues.enqueue(reached.idBySink.get(sink) ?? '', name, 'manual', asked)),
+        ...(await reached.queues.enqueue(reached.idBySink.get(sink) ?? '', name, 'manual', { by })),
       })),
     );
-    for (const job of jobs) {
-      const { connector } = job;
-      const text = queuedText(job);
-      if (asked.allowDeletes === true && !job.isNew) {
-        throw usage(`${connector} is ${text}, without allowing deletes. Ask again when that run has ended.`);
-      }
-      tell(`${connector}: ${text}`, job);
-    }
+    for (const job of jobs) tell(`${job.connector}: ${queuedText(job)}`, job);
   }
+}
+
+/**
+ * Has a worker run a connector now, and lets this run alone make the deletes that a guard withholds. Throws as `runNow`
+ * does, and USAGE if a job of it already waits or runs; then nothing was requested.
+ */
+export async function runAllowingDeletes(
+  settings: LocalSettings,
+  connector: ConnectorSettings,
+  by: string,
+  { program, tell }: Pick<How, 'program' | 'tell'>,
+): Promise<void> {
+  const { name, sink } = connector;
+  await using reached = await openRunQueues(settings, [connector], program);
+  const sinkId = reached.idBySink.get(sink) ?? '';
+  const job = await reached.queues.enqueue(sinkId, name, 'manual', { by, allowDeletes: true });
+  const text = queuedText(job);
+  if (!job.isNew) {
+    throw usage(`${name} is ${text}, without allowing deletes. Ask again when that run has ended.`);
+  }
+  tell(`${name}: ${text}`, { connector: name, ...job });
 }
 
 /** Throws as `runNow` does, without asking for anything. */

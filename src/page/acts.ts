@@ -5,6 +5,7 @@ import {
   pauseConnectors,
   queuedText,
   resumeConnectors,
+  runAllowingDeletes,
   runNow,
   type Tell,
 } from '../app/control-connectors.ts';
@@ -84,7 +85,7 @@ export const acts: Readonly<Record<ActName, Prepare>> = {
       title: `Run ${named} now`,
       says: [`A worker reads ${list} as soon as it has room, as if the schedule had come.`, ...rest],
       ...how,
-      act: async ({ who, tell }) => await runNow(settings, connectors, { by: who }, { program, tell }),
+      act: async ({ who, tell }) => await runNow(settings, connectors, who, { program, tell }),
     };
   },
   pause: async (query, world) => {
@@ -132,8 +133,7 @@ export const acts: Readonly<Record<ActName, Prepare>> = {
       ],
       of: [name, ...rows],
       back: `connectors/${name}`,
-      act: async ({ who, tell }) =>
-        await runNow(settings, [one.connector], { by: who, allowDeletes: true }, { program, tell }),
+      act: async ({ who, tell }) => await runAllowingDeletes(settings, one.connector, who, { program, tell }),
     };
   },
   cancel: async ({ run: id }, world) => {

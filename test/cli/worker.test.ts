@@ -475,7 +475,8 @@ describe('backfills', () => {
       [['--since', 'yesterday', '--window', '1mo'], '--since: expected a date'],
       [['--since', '2022-01-01', '--window', '1x'], '--window: expected 1mo'],
       [['--since', '2022-01-01', '--until', '2021-01-01', '--window', '1mo'], 'before the end'],
-      [['--since', '2022-01-01', '--until', '2023-01-01', '--window', '1s'], 'more than 10000 windows'],
+      [['--since', '2022-01-01', '--window', '1m'], 'at least 1h (mo are months, m minutes), got "1m"'],
+      [['--since', '2022-01-01', '--until', '2023-06-01', '--window', '1h'], 'more than 10000 windows'],
       [['--since', '2022-01-01', '--window', '1mo', '--queue', '--again'], 'use one of the two'],
     ])('refuses %j', async (args, message) => {
       world = await openCliWorld();

@@ -177,7 +177,7 @@ Example:
         const { terminal, program } = context;
         const settings = await context.settings('redis');
         const connectors = chosenConnectors(settings, names);
-        await runNow(settings, connectors, { by: processUser() }, { program, tell: telling(context) });
+        await runNow(settings, connectors, processUser(), { program, tell: telling(context) });
         terminal.print(`\n"${program} runs" shows it, and "${program} ui" its progress.`);
       },
     }),
