@@ -2,10 +2,9 @@ import { describe, expect, it } from 'vitest';
 import type { CopyEnd } from '../../src/app/copy-connector.ts';
 import { copiedText, copyEndText, type EndedCopy } from '../../src/cli/commands/copy.ts';
 import { runsTable, type ShownRun } from '../../src/cli/commands/runs.ts';
-import { answerTable } from '../../src/cli/commands/search.ts';
 import { programName, shellWord } from '../../src/cli/environment.ts';
 import { runReportText } from '../../src/cli/output/show-run.ts';
-import { wrapped, textTable } from '../../src/cli/output/text-table.ts';
+import { answerTable, wrapped, textTable } from '../../src/cli/output/text-table.ts';
 import { instant } from '../../src/core/clock.ts';
 import {
   isConnectorName,

@@ -1,4 +1,6 @@
+import { isJsonObject, type JsonValue } from '../../core/json.ts';
 import { printable } from '../../telemetry/format.ts';
+import { jsonText } from './json-text.ts';
 
 interface TableColumn {
   readonly title: string;
@@ -21,7 +23,7 @@ export function rightColumns(...titles: readonly string[]): Columns {
 }
 
 /** Blanks between two columns. */
-export const columnGap = 2;
+const columnGap = 2;
 
 /**
  * Aligned text without rules, two spaces between columns; cells are made inert. A column without any content is left
@@ -63,7 +65,7 @@ export function displayWidth(text: string): number {
 }
 
 /** The text, or as much of its beginning as leaves room for an ellipsis. */
-export function cutToWidth(text: string, width: number): string {
+function cutToWidth(text: string, width: number): string {
   if (displayWidth(text) <= width) return text;
   let kept = '';
   for (const character of text) {
@@ -172,6 +174,71 @@ export function fits(lines: readonly string[], width: number | null): boolean {
 function isNothing(cell: string | undefined): boolean {
   return cell === undefined || cell === '' || cell === '0';
 }
+
+// --- Records
+
+const widestCell = 40;
+/** Characters of a value that are measured: a cell shows no more of a longer one. */
+const longestCell = 1_000;
+
+/**
+ * Found records as a table within `width` (null: every column): long values are cut, and columns without room left out.
+ * First come the fields of `first`, in that order, then plain values, then objects and arrays, cut to `widestOther`.
+ */
+export function answerTable(
+  records: readonly JsonValue[],
+  width: number | null,
+  first: readonly string[],
+  widestOther = widestCell,
+) {
+  const columns = namesOf(records, first).flatMap((name) => {
+    const widest = Math.min(first.includes(name) ? widestCell : widestOther, width ?? widestCell);
+    const cells = records.map((record) =>
+      cutToWidth(printable(cellText(record, name).slice(0, longestCell)), widest),
+    );
+    const title = cutToWidth(printable(name), widest);
+    const isEmpty = cells.every((cell) => cell === '');
+    return isEmpty ? [] : [{ name, title, cells, width: Math.max(...[title, ...cells].map(displayWidth)) }];
+  });
+  let room = width ?? Infinity;
+  const shown = columns.filter((column, index) => {
+    const needed = column.width + (index === 0 ? 0 : columnGap);
+    if (needed > room) return false;
+    room -= needed;
+    return true;
+  });
+  const titles = shown.map(({ title }) => ({ title, align: 'left' }) as const);
+  const rows = records.map((_, at) => shown.map(({ cells }) => cells[at] ?? ''));
+  return {
+    lines: textTable(titles, rows),
+    /** Names of fields that have values but do not fit. */
+    omitted: columns.filter((column) => !shown.includes(column)).map(({ name }) => name),
+  };
+}
+
+function namesOf(records: readonly JsonValue[], first: readonly string[]): readonly string[] {
+  const names = [...new Set(records.flatMap((record) => (isJsonObject(record) ? Object.keys(record) : [])))];
+  const others = names.filter((name) => !first.includes(name));
+  const isPlain = (name: string): boolean =>
+    records.every((record) => typeof (valueOf(record, name) ?? '') !== 'object');
+  return [
+    ...new Set(first.filter((name) => names.includes(name))),
+    ...others.filter(isPlain),
+    ...others.filter((name) => !isPlain(name)),
+  ];
+}
+
+function cellText(record: JsonValue, name: string): string {
+  const value = valueOf(record, name);
+  if (value === null) return '';
+  return typeof value === 'string' ? value : jsonText(value);
+}
+
+function valueOf(record: JsonValue, name: string): JsonValue {
+  return isJsonObject(record) && Object.hasOwn(record, name) ? (record[name] ?? null) : null;
+}
+
+// --- Facts
 
 const labelWidth = 10;
 

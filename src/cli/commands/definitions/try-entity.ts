@@ -3,16 +3,9 @@ import { resolve } from 'node:path';
 import type { App } from '../../../app/app.ts';
 import { fieldValue } from '../../../app/stored-fields.ts';
 import { hasCode, SyncError, type ErrorCode, usage } from '../../../core/errors.ts';
-import { readJson, isJsonObject, type JsonValue } from '../../../core/json.ts';
+import { readJson, type JsonValue } from '../../../core/json.ts';
 import { isConnectorId, isConnectorName } from '../../../core/names.ts';
-import type {
-  ColumnValue,
-  EntityTable,
-  FieldDrift,
-  FieldType,
-  Params,
-  PreparedRecord,
-} from '../../../core/records.ts';
+import type { EntityTable, FieldDrift, Params, PreparedRecord } from '../../../core/records.ts';
 import { Secret } from '../../../core/secret.ts';
 import { servedDefinition, type Entity, type Definition } from '../../../definitions/definition.ts';
 import { maskedDefinition, type Masks } from '../../../definitions/record-masks.ts';
@@ -36,15 +29,7 @@ import { shellWord } from '../../environment.ts';
 import { configuredWorkspaces } from '../../find-in-workspaces.ts';
 import { exitCodeOfError, exitCodes, type ExitCode } from '../../output/exit-codes.ts';
 import { openPatientApp } from '../../output/show-run.ts';
-import {
-  cutToWidth,
-  fact,
-  fits,
-  indentedTable,
-  leftColumns,
-  marks,
-  textTable,
-} from '../../output/text-table.ts';
+import { answerTable, fact, indentedTable, leftColumns, marks } from '../../output/text-table.ts';
 import { withoutTokens, parseParam } from '../read-commands.ts';
 import { declarationOf } from '../schema.ts';
 import { definitionFrom, settingsIfAny } from './known-definitions.ts';
@@ -253,11 +238,13 @@ function callDocument(entity: Entity, { request, page, commit, problems, error, 
   };
 }
 
-function rowDocument({ columns }: EntityTable, { values, extra }: PreparedRecord) {
-  const fields = columns.map(
-    ({ name, type }, index) => [name, fieldValue(type, values[index] ?? null)] as const,
-  );
-  return { fields: new Map(fields), extra: extra === null ? null : readJson(extra) };
+function rowDocument(table: EntityTable, record: PreparedRecord) {
+  const { extra } = record;
+  return { fields: new Map(fieldsOf(table, record)), extra: extra === null ? null : readJson(extra) };
+}
+
+function fieldsOf({ columns }: EntityTable, { values }: PreparedRecord) {
+  return columns.map(({ name, type }, index) => [name, fieldValue(type, values[index] ?? null)] as const);
 }
 
 function nextDocument(next: TriedStep) {
@@ -428,8 +415,6 @@ const longestText = 400;
 const mostNamed = 20;
 const mostRefused = 5;
 const widestCell = 24;
-/** Limits the width of a key field, whose value other commands take. */
-const widestKey = 36;
 
 interface Shown extends Pick<Trial, 'entity' | 'rows'> {
   readonly width: number;
@@ -439,14 +424,13 @@ interface Shown extends Pick<Trial, 'entity' | 'rows'> {
 
 function callText(call: SeenCall, number: number, shown: Shown): readonly string[] {
   const { entity, width } = shown;
-  const { request, page, commit, problems, error, exchanges, next } = call;
+  const { request, commit, problems, error, exchanges, next } = call;
   // For a call that has failed finally, only its error is shown.
   const isOver = error !== null && commit === null && next.kind !== 'call';
   return [
     '',
     ...requestText(`call ${number}`, entity, request.params, width),
     ...exchanges.flatMap((seen) => exchangeText(seen, width)),
-    ...(page === null ? [] : metadataText(page.metadata ?? null, width)),
     ...(error === null ? [] : fact('failed', printable(error.message), width)),
     ...(commit === null ? [] : commitText(call, commit, shown)),
     ...problems.flatMap((problem) => fact('problem', printable(problem), width)),
@@ -477,12 +461,6 @@ function exchangeText({ method, url, body, status, ms, wireBytes, keys }: SeenEx
 function named(texts: readonly string[]): string {
   const more = texts.length > mostNamed ? ` and ${texts.length - mostNamed} more` : '';
   return `${texts.slice(0, mostNamed).join(', ')}${more}`;
-}
-
-function metadataText(metadata: JsonValue, width: number): readonly string[] {
-  const members = isJsonObject(metadata) ? Object.entries(metadata) : [];
-  const texts = members.map(([name, value]) => `${printableWithin(name, 40)} ${valueText(value)}`);
-  return texts.length === 0 ? [] : fact('metadata', named(texts), width);
 }
 
 type Commit = NonNullable<SeenCall['commit']>;
@@ -546,60 +524,24 @@ function driftText(drift: readonly FieldDrift[], { entity, width, known }: Shown
   ];
 }
 
-/**
- * Shows records as table rows: keys first, then as many columns as fit, JSON last, each cell cut. The other columns are
- * named below.
- */
-function rowsText(
-  { columns, key }: EntityTable,
-  records: readonly PreparedRecord[],
-  { rows, width }: Shown,
-): readonly string[] {
-  const shown = records.slice(0, rows);
+/** Shows records as table rows: keys first, then as many columns as fit. The other columns are named below. */
+function rowsText(table: EntityTable, records: readonly PreparedRecord[], { rows, width }: Shown) {
+  const shown = records.slice(0, rows).map((record) => Object.fromEntries(fieldsOf(table, record)));
   if (shown.length === 0) return [];
-  const isKey = (name: string): boolean => key.includes(name);
-  const all = columns.map(({ name, type }, index) => ({
-    name,
-    rank: isKey(name) ? 0 : ['object', 'array', 'any'].includes(type) ? 2 : 1,
-    cells: shown.map(({ values }) =>
-      cutToWidth(cellText(type, values[index] ?? null), isKey(name) ? widestKey : widestCell),
-    ),
-  }));
-  const isEmpty = ({ cells }: (typeof all)[number]): boolean => cells.every((cell) => cell === '');
-  const filled = all.filter((column) => !isEmpty(column)).toSorted((one, other) => one.rank - other.rank);
-  const table = (some: typeof all) =>
-    [
-      leftColumns(...some.map(({ name }) => name)),
-      shown.map((_, row) => some.map(({ cells }) => cells[row] ?? '')),
-    ] as const;
-  let fitting = filled;
-  while (fitting.at(-1)?.rank !== 0 && !fits(textTable(...table(fitting)), width - 2)) {
-    fitting = fitting.slice(0, -1);
-  }
+  const { lines, omitted } = answerTable(shown, width - 2, table.key, widestCell);
+  const empty = table.columns.filter(({ name }) => shown.every((record) => (record[name] ?? '') === ''));
   const below = (label: string, names: readonly string[]): readonly string[] =>
     names.length === 0 ? [] : fact(label, names.join(', '), width);
   const more = records.length - shown.length;
   return [
-    ...indentedTable(...table(fitting), width),
+    ...lines.map((line) => `  ${line}`),
     ...(more === 0 ? [] : fact('', `and ${counted(more, 'more record')}`, width)),
-    ...below(
-      'besides',
-      filled.slice(fitting.length).map(({ name }) => name),
-    ),
+    ...below('besides', omitted),
     ...below(
       'empty',
-      all.filter(isEmpty).map(({ name }) => name),
+      empty.map(({ name }) => name),
     ),
   ];
-}
-
-/** The number of characters that are read for a cell. */
-const longestCell = 200;
-
-function cellText(type: FieldType, value: ColumnValue): string {
-  if (value === null) return '';
-  if (type === 'boolean') return value === 0 ? 'false' : 'true';
-  return printable(String(value).slice(0, longestCell));
 }
 
 /** Describes the step after a call, as the sync's code decided it. */
