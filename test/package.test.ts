@@ -54,6 +54,7 @@ it('holds what runs and its types, without tests, sources and source maps', () =
     'dist/page/files/style.css',
     'dist/sample/accounts/document-library.yaml',
     'dist/sample/accounts/email-marketing.yaml',
+    'dist/sample/accounts/people.yaml',
     'dist/sample/accounts/workspace-notes.yaml',
     'docs/reference/json-output.schema.json',
     'package.json',

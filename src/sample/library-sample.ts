@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import type { JsonObject } from '../core/json.ts';
 import { accountOf, entityOf, remembered, Things } from './sample-account.ts';
-import type { SampleAccount, SampleEntity, SampleSize, Thing } from './sample-account.ts';
+import type { SampleAccount, SampleSize, Thing } from './sample-account.ts';
 import { dayMs, diceFor, hourMs, isoSeconds, personAt } from './sample-values.ts';
 import { readSample, sampleStart, textOf } from './sample-values.ts';
 
@@ -18,14 +18,13 @@ export function openLibraryAccount(seed: number, size: SampleSize, revision: num
   // The largest file takes a tenth of a second to hash.
   const checksumOf = remembered((attachment: Thing) => checksum(contentOf(library, attachment)));
   const record = (thing: Thing): JsonObject => recordOf(library, thing, checksumOf);
-  const entity = (kind: string, id: string, below?: readonly [string, string]): SampleEntity =>
-    entityOf(library, kind, record, { id, below, filters: ['status', 'updated_at'] });
   return {
-    ...accountOf({
-      folders: entity('folders', 'folder_id'),
-      documents: entity('documents', 'document_id', ['folders', 'folder_id']),
-      attachments: entity('attachments', 'attachment_id', ['documents', 'document_id']),
-    }),
+    ...accountOf(
+      Object.entries(sample.entities).map(([kind, options]) => [
+        kind,
+        entityOf(library, kind, record, options),
+      ]),
+    ),
     file(name, params) {
       const attachment = library.named('attachments', textOf(params['attachment_id']));
       if (name !== 'attachments' || attachment === undefined) return null;

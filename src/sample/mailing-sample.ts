@@ -17,81 +17,57 @@ export function openMailingAccount(seed: number, size: SampleSize, revision: num
   fillMailing(things, shape);
   things.play(revision, reviseMailing);
   const mailing = mailingOf(things);
+  const [lists, rules] = [listsOf(mailing), rulesOf(mailing)];
+  return accountOf(
+    Object.entries(sample.entities).map(([name, { path = '', of = name, ...options }]) => {
+      const record = (one: Thing): JsonObject => recordOf(mailing, name, one);
+      const list = lists[name];
+      const listed =
+        list === undefined ? entityOf(things, of, record, { ...options, ...rules[name] }) : { list };
+      return [name, linked(path, listed)];
+    }),
+  );
+}
+
+/** Listings of something other than the things of a kind. */
+function listsOf(mailing: Mailing): Readonly<Record<string, SampleEntity['list']>> {
+  const { things, campaignOf, membersIn } = mailing;
   const sentIn = ({ campaign_id: id }: Params): Campaign => {
-    const campaign = mailing.campaignOf(knownThing(things, 'campaigns', id));
+    const campaign = campaignOf(knownThing(things, 'campaigns', id));
     if (campaign.sentAt !== null) return campaign;
     // A draft has no report and nothing under it: 404, as for a campaign that does not exist.
     throw notFound('Resource Not Found: there is no report with this id in the account.');
   };
-  /** Things of the kind `of`, or of the kind that the entity is called after. */
-  const entity = (
-    path: string,
-    name: string,
-    { of = name, ...options }: EntityOptions & { readonly of?: string } = {},
-  ): SampleEntity =>
-    linked(
-      path,
-      entityOf(things, of, (one) => recordOf(mailing, name, one), options),
-    );
-  const listed = (path: string, list: SampleEntity['list']): SampleEntity => linked(path, { list });
-  const list = '/lists/{list_id}';
-  const categories = `${list}/interest-categories`;
-  const below = ['lists', 'list_id'] as const;
-  return accountOf({
-    lists: entity('/lists', 'lists', {
-      id: 'list_id',
-      filters: ['date_created', 'stats.campaign_last_sent'],
+  return {
+    email_activity: (params) => activityListing(sentIn(params), params),
+    unsubscribes: (params) => leaverListing(sentIn(params)),
+    segment_members: ({ segment_id: id }) =>
+      computedListing(membersIn(knownThing(things, 'segments', id)), (one) =>
+        recordOf(mailing, 'people', one),
+      ),
+  };
+}
+
+/** Rules of single entities, besides those in the sample's file. */
+function rulesOf(mailing: Mailing): Readonly<Record<string, EntityOptions>> {
+  const { things, campaignOf } = mailing;
+  return {
+    lists: {
       where: (one, { email }) =>
         email === undefined || memberNamed(things, one, memberId(textOf(email))) !== undefined,
-    }),
-    campaigns: entity('/campaigns', 'campaigns', {
-      id: 'campaign_id',
-      filters: ['type', 'status', 'send_time', 'create_time', 'recipients.list_id', 'settings.folder_id'],
-    }),
-    automations: entity('/automations', 'automations', { filters: ['status', 'create_time', 'start_time'] }),
-    reports: entity('/reports', 'reports', {
-      of: 'campaigns',
-      id: 'campaign_id',
-      filters: ['type', 'send_time'],
-      where: (campaign) => mailing.campaignOf(campaign).sentAt !== null,
-    }),
-    email_activity: listed('/reports/{campaign_id}/email-activity', (params) =>
-      activityListing(sentIn(params), params),
-    ),
-    unsubscribes: listed('/reports/{campaign_id}/unsubscribed', (params) => leaverListing(sentIn(params))),
-    list_members: linked(`${list}/members`, {
-      list: entityOf(things, 'list_members', (one) => recordOf(mailing, 'list_members', one), {
-        below,
-        filters: ['status', 'email_type', 'last_changed', 'timestamp_opt'],
-        facts: memberFacts,
-        where: (one, params) => passesFilters(mailing, one, params),
-      }).list,
-      get: ({ list_id: id, subscriber_hash: wanted }) => {
-        const found = memberNamed(things, knownThing(things, 'lists', id), textOf(wanted).toLowerCase());
-        return found === undefined ? undefined : recordOf(mailing, 'list_members', found);
-      },
-    }),
-    tags: entity(`${list}/tag-search`, 'tags', {
-      of: 'segments',
-      below,
+    },
+    reports: { where: (campaign) => campaignOf(campaign).sentAt !== null },
+    list_members: {
+      id: ({ list_id: id, subscriber_hash: wanted }) =>
+        memberNamed(things, knownThing(things, 'lists', id), textOf(wanted).toLowerCase()),
+      facts: memberFacts,
+      where: (one, params) => passesFilters(mailing, one, params),
+    },
+    tags: {
       where: ({ type, text }, { name }) =>
         type === 'static' && text.toLowerCase().startsWith(textOf(name).toLowerCase()),
-    }),
-    interest_categories: entity(categories, 'interest_categories', { id: 'interest_category_id', below }),
-    interests: entity(`${categories}/{interest_category_id}/interests`, 'interests', {
-      id: 'interest_id',
-      below: ['interest_categories', 'interest_category_id'],
-    }),
-    segments: entity(`${list}/segments`, 'segments', {
-      id: 'segment_id',
-      below,
-      filters: ['type', 'created_at', 'updated_at'],
-    }),
-    segment_members: listed(`${list}/segments/{segment_id}/members`, ({ segment_id: id }) => {
-      const members = mailing.membersIn(knownThing(things, 'segments', id));
-      return computedListing(members, (one) => recordOf(mailing, 'people', one));
-    }),
-  });
+    },
+  };
 }
 
 type Mailing = ReturnType<typeof mailingOf>;
@@ -104,13 +80,14 @@ function mailingOf(things: Things) {
     const all = segment.parent === null ? [] : things.of('list_members', segment.parent);
     return all.filter((one) => one.type === 'subscribed' && slots.has(slotOf(one)));
   });
-  /** Tags and interests of the members of a list. An interest of a revision would change the records of them all. */
-  const marksOf = remembered((list: Thing) => ({
+  /** Tags and interests that the members of a list may have. An interest of a revision would change the records of them all. */
+  const marksIn = remembered((list: Thing) => ({
     tags: things.of('segments', list).filter(({ type }) => type === 'static'),
     interests: things
       .of('interest_categories', list)
       .flatMap((category) => things.of('interests', category).filter(({ madeIn }) => madeIn === 0)),
   }));
+  const marksOf = ({ parent: list }: Thing) => (list === null ? { tags: [], interests: [] } : marksIn(list));
   const recipientsOf = remembered((list: Thing) =>
     things.first('list_members', ({ parent }) => parent === list),
   );
@@ -390,8 +367,7 @@ function passesFilters({ things, marksOf }: Mailing, member: Thing, params: Para
   const { interest_category_id: category, interest_ids: ids, interest_match: match } = params;
   if (category === undefined && ids === undefined) return true;
   const wanted = typeof ids === 'string' ? ids.split(',').map((id) => id.trim()) : null;
-  const interests = member.parent === null ? [] : marksOf(member.parent).interests;
-  const asked = interests.filter(
+  const asked = marksOf(member).interests.filter(
     ({ id, parent }) =>
       (category === undefined || parent?.id === category) && (wanted === null || wanted.includes(id)),
   );
@@ -415,9 +391,9 @@ function memberNamed(things: Things, list: Thing, id: string): Thing | undefined
 
 /** A member as a segment shows it, which does not say which segment it is. */
 function personValues({ things, marksOf }: Mailing, member: Thing, dice: Dice): Values {
-  const { index, type, parent, createdAt, edits } = member;
+  const { index, type, createdAt, edits } = member;
   const { isForm, isVip, isText } = traitsOf(member);
-  const interests = parent === null ? [] : marksOf(parent).interests;
+  const { interests } = marksOf(member);
   return {
     isVip,
     name: personOf(things.seed, index).name,
@@ -439,11 +415,10 @@ function mergeFields(seed: number, { index }: Thing, dice: Dice, edits: number):
 }
 
 function memberValues({ marksOf, slotsOf }: Mailing, member: Thing): Values {
-  const { index, parent } = member;
   const slot = slotOf(member);
-  const tags = parent === null ? [] : marksOf(parent).tags.filter((tag) => slotsOf(tag).has(slot));
+  const tags = marksOf(member).tags.filter((tag) => slotsOf(tag).has(slot));
   return {
-    webId: 546_000_000 + (index % placesOfList),
+    webId: 546_000_000 + (member.index % placesOfList),
     source: traitsOf(member).isForm ? 'Embed Form' : 'Import',
     tagCount: tags.length,
     tags: tags.map(({ id, text }) => ({ id: Number(id), name: text })),

@@ -29,22 +29,24 @@ export function openNotesAccount(seed: number, size: SampleSize, revision: numbe
     const advice = 'Make sure the relevant pages and databases are shared with your integration.';
     throw notFound(`Could not find block with ID: ${toId(id).slice(0, 40)}. ${advice}`);
   };
-  const account = accountOf({
-    users: { list: () => listed(notes.of('users')), get: ({ user_id: id }) => found('users', id) },
-    pages: { list: search, get: ({ page_id: id }) => found('pages', id) },
-    data_sources: { list: search, get: ({ data_source_id: id }) => found('data_sources', id) },
-    blocks: {
-      list: (params) => {
-        const shown = childrenOf(notes, parentIn(params));
-        return computedListing(shown, (one) => (one.kind === 'blocks' ? record(one) : asBlock(notes, one)));
+  const account = accountOf(
+    Object.entries({
+      users: { list: () => listed(notes.of('users')), get: ({ user_id: id }) => found('users', id) },
+      pages: { list: search, get: ({ page_id: id }) => found('pages', id) },
+      data_sources: { list: search, get: ({ data_source_id: id }) => found('data_sources', id) },
+      blocks: {
+        list: (params) => {
+          const shown = childrenOf(notes, parentIn(params));
+          return computedListing(shown, (one) => (one.kind === 'blocks' ? record(one) : asBlock(notes, one)));
+        },
+        get: ({ block_id: id }) => found('blocks', id) ?? hostedNamed(notes, toId(id)),
       },
-      get: ({ block_id: id }) => found('blocks', id) ?? hostedNamed(notes, toId(id)),
-    },
-    comments: {
-      list: (params) => listed(notes.of('comments', parentIn(params))),
-      get: ({ comment_id: id }) => found('comments', id),
-    },
-  });
+      comments: {
+        list: (params) => listed(notes.of('comments', parentIn(params))),
+        get: ({ comment_id: id }) => found('comments', id),
+      },
+    }),
+  );
   return {
     ...account,
     get(entity, params) {

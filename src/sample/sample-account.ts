@@ -52,20 +52,21 @@ export interface SampleEntity {
 }
 
 /** An account of these entities, by their names. */
-export function accountOf(entities: Readonly<Record<string, SampleEntity>>): SampleAccount {
+export function accountOf(named: Iterable<readonly [string, SampleEntity]>): SampleAccount {
+  const entities = new Map(named);
   return {
     list(entity, params) {
-      const listed = entities[entity];
+      const listed = entities.get(entity);
       if (listed === undefined) throw notFound(`The sample account has nothing under '${entity}'.`);
       return listed.list(params);
     },
-    get: (entity, params) => entities[entity]?.get?.(params) ?? null,
+    get: (entity, params) => entities.get(entity)?.get?.(params) ?? null,
   };
 }
 
 export interface EntityOptions {
-  /** The parameter of `get` that names the thing; absent: there is no `get`. */
-  readonly id?: string;
+  /** Finds the thing that `get` asks for, or names the parameter with its id; absent: there is no `get`. */
+  readonly id?: string | ((params: Params) => Thing | undefined);
   /** The kind of thing that records are listed under, and the parameter that names it. */
   readonly below?: readonly [string, string] | undefined;
   /** See `filterTests`. */
@@ -101,7 +102,7 @@ export function entityOf(
       return computedListing(last.listed, record);
     },
     get: (params) => {
-      const thing = id === undefined ? undefined : things.named(kind, textOf(params[id]));
+      const thing = typeof id === 'string' ? things.named(kind, textOf(params[id])) : id?.(params);
       return thing === undefined || !where(thing, {}) ? undefined : record(thing);
     },
   };

@@ -92,24 +92,21 @@ export function sampleProviders({ accounts, otherwise }: SampleProvidersOptions)
     return account;
   };
 
-  /** The account of a connector, or why it has none here. */
-  const accountOrRefusal = (connector: ProvidedConnector): SampleAccount | ApiError => {
+  /** The account of a connector. Throws `ApiError` where it has none here. */
+  const knownAccount = (connector: ProvidedConnector): SampleAccount => {
     const { definition, account, connectorId } = connector;
     const { title, upstream } = definition;
     const refused = (status: number, errorCode: string, message: string): ApiError =>
       new ApiError(status, message, { errorCode });
     if (typeof account === 'string') {
       const start = 'this server was started with sample accounts only: start it without --samples.';
-      return refused(
-        400,
-        'samples_only',
-        `This connector belongs to a real account of ${title}, and ${start}`,
-      );
+      const message = `This connector belongs to a real account of ${title}, and ${start}`;
+      throw refused(400, 'samples_only', message);
     }
     const secrets = secretsOf(definition, connector.credentials() ?? {});
     if (secrets.some((text) => text.startsWith('revoked'))) {
       const message = 'The third party does not take the credentials of this connector.';
-      return refused(401, 'third_party_unauthorized', message);
+      throw refused(401, 'third_party_unauthorized', message);
     }
     const known = accounts.get(connectorId);
     if (known !== undefined) return known;
@@ -117,29 +114,30 @@ export function sampleProviders({ accounts, otherwise }: SampleProvidersOptions)
     const advice =
       upstream === null ? '' : ' Create a connector with credentials of the third party instead.';
     const message = `This server has no sample data for connectors of the type '${title}'.${advice}`;
-    return refused(400, 'no_sample_data', message);
+    throw refused(400, 'no_sample_data', message);
   };
 
   return {
     open(connector) {
-      const account = accountOrRefusal(connector);
-      const answer =
-        <Answer>(ask: (account: SampleAccount, request: ProviderRequest) => Answer) =>
-        async (request: ProviderRequest): Promise<Answer> => {
-          if (account instanceof ApiError) throw account;
-          request.signal.throwIfAborted();
-          return ask(account, request);
-        };
+      const ask = (request: ProviderRequest): SampleAccount => {
+        request.signal.throwIfAborted();
+        return knownAccount(connector);
+      };
       return {
-        list: answer((asked, request) => listPage(asked, request, connector.connectorId, key)),
-        get: answer((asked, { entity, params }) => asked.get(entity.name, params)),
-        download: answer((asked, { entity, params }) => asked.file?.(entity.name, params) ?? null),
+        list: async (request) => listPage(ask(request), request, connector.connectorId, key),
+        get: async (request) => ask(request).get(request.entity.name, request.params),
+        download: async (request) => ask(request).file?.(request.entity.name, request.params) ?? null,
       };
     },
     async check(connector, signal) {
       signal.throwIfAborted();
-      const account = accountOrRefusal(connector);
-      return { kind: 'sample', why: account instanceof ApiError ? account.message : null };
+      try {
+        knownAccount(connector);
+        return { kind: 'sample', why: null };
+      } catch (error) {
+        if (error instanceof ApiError) return { kind: 'sample', why: error.message };
+        throw error;
+      }
     },
     async [Symbol.asyncDispose]() {
       made.clear();

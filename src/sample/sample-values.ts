@@ -75,22 +75,18 @@ function scramble(value: number): number {
   return (mixed ^ (mixed >>> 15)) >>> 0;
 }
 
-/** Names as they are written and as they stand in an address. */
-const firstNames =
-  'Ada/ada|Łukasz/lukasz|Zoë/zoe|José/jose|Øyvind/oyvind|Мария/maria|美咲/misaki|محمد/mohamed|Siobhán/siobhan|' +
-  'Nguyệt/nguyet|Thomas/thomas|Lori/lori|Οδυσσέας/odysseas|Ayşe/ayse|Priya/priya|O’Neil/oneil';
-const lastNames =
-  'Barry/barry|Žižek/zizek|García Márquez/garcia|Müller/mueller|Иванова/ivanova|佐藤/sato|Smith/smith|' +
-  'D’Souza/dsouza|Ångström/angstrom|Kowalska/kowalska|/office';
-const [firsts, lasts] = [firstNames, lastNames].map((names) =>
-  names.split('|').map((name) => name.split('/')),
-);
+const people = readSample('people');
+const namesOf = (kind: string) => people.texts(kind).map((name) => name.split('/'));
+const [firsts, lasts] = [namesOf('firsts'), namesOf('lasts')];
 
 /** The person with this number. Addresses are unique, because the number is a part of them. */
 export function personAt(seed: number, number: number) {
   const dice = diceFor(seed, 0x70656f70, number);
-  const [first = '', firstInAddress = ''] = firsts?.[dice.below(firsts.length)] ?? [];
-  const [last = '', lastInAddress = ''] = lasts?.[dice.below(lasts.length)] ?? [];
+  const nameOf = (names: readonly (readonly string[])[]) => names[dice.below(names.length)] ?? [];
+  const [[first = '', firstInAddress = ''], [last = '', lastInAddress = '']] = [
+    nameOf(firsts),
+    nameOf(lasts),
+  ];
   const domain = dice.pick(['example.test', 'mail.example.test', 'bücher.example.test']);
   // Some people type their address with capitals; its hash is still that of the lower-case form.
   const typed = dice.chance(10) ? firstInAddress.toUpperCase() : firstInAddress;
@@ -108,7 +104,18 @@ interface SampleFile {
   /** Texts that things of a kind have in turns, or that records choose from. */
   readonly texts: Readonly<Record<string, readonly string[]>>;
   /** See `templatesOf`. */
-  readonly records: JsonObject;
+  readonly records?: JsonObject;
+  /** Entities that list things of a kind; `path`: their address at the third party. */
+  readonly entities?: Readonly<Record<string, DeclaredEntity>>;
+}
+
+interface DeclaredEntity {
+  readonly path?: string;
+  /** The kind of things; absent: the entity's name. */
+  readonly of?: string;
+  readonly id?: string;
+  readonly below?: readonly [kind: string, param: string];
+  readonly filters?: readonly string[];
 }
 
 export type Sample = ReturnType<typeof readSample>;
@@ -117,9 +124,10 @@ export type Sample = ReturnType<typeof readSample>;
 export function readSample(definition: string) {
   const { data, problems } = readYaml(fileURLToPath(copiedFile(`sample/accounts/${definition}.yaml`)));
   if (problems.length > 0) throw new Error(problems.map(({ message }) => message).join());
-  const { texts: lists, records } = data as SampleFile;
+  const { texts: lists, records = {}, entities = {} } = data as SampleFile;
   const texts = (kind: string): readonly string[] => lists[kind] ?? [];
   return {
+    entities,
     texts,
     template: templatesOf(records),
     /** One of the texts of a kind, in turns; later rounds are numbered: `Roadmap`, `Roadmap 2`. */
