@@ -66,11 +66,10 @@ describe('partitions as a state machine', () => {
     );
   });
 
-  it('draws the states of rows in the decision that the guide names', () => {
+  it('draws the states of rows in the decision about deletes', () => {
     const decision = 'internals/decisions/0009-a-delete-needs-a-walk-a-confirmation-and-a-limit.md';
     const [drawn] = /```mermaid[^`]*```/.exec(readFileSync(path.join('docs', decision), 'utf8')) ?? [];
     expect(drawn).toContain('live --> missing');
-    expect(readFileSync('docs/guides/deletes.md', 'utf8')).toContain(`../${decision}#states-of-a-row`);
   });
 
   it('prints them all in docs/internals/partitions.md, with the files that run each', () => {
