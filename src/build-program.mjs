@@ -15,10 +15,10 @@ const entryPoints = [
   'src/library.ts',
   'src/child/watch-parent.ts',
   'src/mcp/sql/sql-process.ts',
-  'src/publish/duckdb/duckdb-process.ts',
+  'src/publish/duckdb-process.ts',
   'src/search/process/search-process.ts',
   'src/service/store/store-process.ts',
-  'src/publish/parquet/parquet-process.ts',
+  'src/publish/parquet-process.ts',
 ];
 
 export const shared = {

@@ -2,7 +2,6 @@ import { systemClock } from '../../src/core/clock.ts';
 import { loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import { openTarget } from '../../src/publish/open-target.ts';
 import { publishOnce } from '../../src/publish/publication.ts';
-import { defaultLayout } from '../../src/settings/publish-file.ts';
 import type { ConnectorSettings, PublishSettings } from '../../src/settings/settings.ts';
 import { benchConnector } from '../member-sink.ts';
 
@@ -15,7 +14,6 @@ const settings: PublishSettings = {
   name: 'bench',
   directory,
   format: 'parquet',
-  layout: defaultLayout,
   // As far as a publication looks at it.
   connectors: [
     {

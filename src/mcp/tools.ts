@@ -10,31 +10,11 @@ import type { EntityTable } from '../core/records.ts';
 import { type ErrorCode, usage } from '../core/errors.ts';
 import { strictObject } from '../definitions/schema-problems.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
-import { checkSince } from '../export/open-changes.ts';
-import {
-  aboutRecords,
-  type Answer,
-  answer,
-  cutValue,
-  type EntityState,
-  fitting,
-  jsonOf,
-  mostAnswerChars,
-  oldestOf,
-  stateFacts,
-  stateOf,
-} from './answer.ts';
-import {
-  columnsOf,
-  describeEntity,
-  openEntity,
-  pageAfter,
-  readConnectors,
-  type ShownConnector,
-  type ShownEntities,
-  type ShownEntity,
-  type StoredConnector,
-} from './shown-entities.ts';
+import { checkSince } from '../export/exported-changes.ts';
+import { aboutRecords, type Answer, answer, cutValue, type EntityState, fitting } from './answer.ts';
+import { jsonOf, mostAnswerChars, oldestOf, stateFacts, stateOf } from './answer.ts';
+import { columnsOf, describeEntity, openEntity, pageAfter, readConnectors } from './shown-entities.ts';
+import type { ShownConnector, ShownEntities, ShownEntity, StoredConnector } from './shown-entities.ts';
 import type { Sql } from './sql/open-sql.ts';
 import { mostOfCell } from './sql/query-limits.ts';
 import { pathOf, readSort } from '../search/search-request.ts';

@@ -4,7 +4,7 @@ import { type FileHandle, link, lstat, mkdir, open, readdir, rename, unlink } fr
 import { basename, dirname, join } from 'node:path';
 import { SyncError } from '../core/errors.ts';
 import { noSpaceText, saysFull, createNamedDirectory, hasCode } from '../files/private-file.ts';
-import type { Leftover, ListedObject, ObjectStore } from './object-store.ts';
+import type { Leftover, ListedObject, ObjectStore } from './target.ts';
 
 /** A file that is being written: no glob over the files of a kind finds it. */
 const partialName = /^\..+\.partial$/;
@@ -220,6 +220,7 @@ export function openFolderStore(directory: string): ObjectStore {
     });
 
   return {
+    maxFileBytes: 256 * 1024 * 1024,
     list: (prefix, after = '') => listFiles(directory, prefix, after),
     sizes: async (names) => {
       const sizes = new Map<string, number>();

@@ -1,9 +1,8 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { unlink } from 'node:fs/promises';
-import { type Clock, instant } from '../core/clock.ts';
+import type { Clock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
-import { type LinearPattern, linearPattern } from '../definitions/upstream/service-texts.ts';
-import type { StoredRecord } from '../sinks/readings.ts';
+import type { StoredRecord } from '../sinks/record-reader.ts';
 import {
   entityName,
   filesOf,
@@ -16,9 +15,18 @@ import {
   type PublishedFile,
   type StoredManifest,
 } from './manifest.ts';
-import { type Leftover, type ObjectStore, removeOld, sumOf } from './object-store.ts';
 import type { FileFormat, RowFileWriters } from './row-files.ts';
-import type { OpenPublication, PlannedEntity, PrunedTarget, Target, TargetCheck } from './target.ts';
+import {
+  type Leftover,
+  type ObjectStore,
+  removeOld,
+  sumOf,
+  type OpenPublication,
+  type PlannedEntity,
+  type PrunedTarget,
+  type Target,
+  type TargetCheck,
+} from './target.ts';
 
 const folder = '_publications/';
 /** Says which publication is the newest, for people and sensors; those that count are found by their names. */
@@ -103,47 +111,25 @@ export async function readStored(store: ObjectStore, publication: number): Promi
   }
 }
 
-/** Parts of a published file's name. */
-export interface PartName extends Pick<PublishedEntity, 'connector' | 'entity' | 'generation'> {
+/** How files are named, as manifests say it: flat, because deep trees are slow to list. */
+const layout = '{connector}/{entity}/g{generation}/{kind}/{publication}-{part}';
+
+interface PartName extends Pick<PublishedEntity, 'connector' | 'entity' | 'generation'> {
   readonly kind: 'changes' | 'snapshot';
-  /** The day, UTC, on which the publication was begun. */
-  readonly date: string;
   readonly publication: number;
   readonly part: number;
 }
 
-const placeholder = /\{([a-z]+)\}/g;
-
-/** How each is written in a name; `digits`: as many at least. */
-const parts: Readonly<Record<keyof PartName, { readonly shape: string; readonly digits?: number }>> = {
-  connector: { shape: '[a-z0-9_-]+' },
-  entity: { shape: '[a-z0-9_]+' },
-  generation: { shape: '\\d+' },
-  kind: { shape: '(?:changes|snapshot)' },
-  date: { shape: '\\d{4}-\\d\\d-\\d\\d' },
-  publication: { shape: '\\d{8,}', digits: 8 },
-  part: { shape: '\\d{4,}', digits: 4 },
-};
-
-/** `layout` with its placeholders filled in, then 8 hex digits of the attempt: no name comes twice. */
-export function partName(layout: string, part: PartName, attempt: string, format: FileFormat): string {
-  const name = layout.replaceAll(placeholder, (_found, what: keyof PartName) =>
-    String(part[what]).padStart(parts[what].digits ?? 0, '0'),
-  );
-  return `${name}-${attempt}.${format}`;
+/** Ends with 8 hex digits of the attempt: no name comes twice. */
+function partName(name: PartName, attempt: string, format: FileFormat): string {
+  const { connector, entity, generation, kind } = name;
+  const [publication, part] = [String(name.publication).padStart(8, '0'), String(name.part).padStart(4, '0')];
+  return `${connector}/${entity}/g${generation}/${kind}/${publication}-${part}-${attempt}.${format}`;
 }
 
-/**
- * Matches what `partName` makes of this layout, and no file that another program may have put there. Its groups:
- * `publication` and `attempt`.
- */
-export function partNamePattern(layout: string): LinearPattern {
-  const pattern = layout
-    .replaceAll('.', '\\.')
-    .replace('{publication}', `(?<publication>${parts.publication.shape})`)
-    .replaceAll(placeholder, (_found, what: keyof PartName) => parts[what].shape);
-  return linearPattern(`${pattern}-(?<attempt>[0-9a-f]{8})\\.(?:parquet|jsonl|csv)`);
-}
+/** Matches what `partName` makes, and no file that another program may have put there. */
+const partPattern =
+  /^[a-z0-9_-]+\/[a-z0-9_]+\/g\d+\/(?:changes|snapshot)\/(?<publication>\d{8,})-\d{4,}-(?<attempt>[0-9a-f]{8})\.(?:parquet|jsonl|csv)$/;
 
 /** No person would read more. */
 const mostProblems = 100;
@@ -354,7 +340,6 @@ function changedBefore(before: StoredManifest | null, { manifest }: StoredManife
 }
 
 interface Prune {
-  readonly layout: string;
   readonly clock: Clock;
   /** Null: every publication stays. */
   readonly keepFromMs: number | null;
@@ -364,7 +349,7 @@ interface Prune {
 
 /**
  * Removes the oldest publications, up to those that a reader of any that was the newest at `keepFromMs` or later needs;
- * then files and leftovers of this layout that no manifest names. These go at once if their number was published,
+ * then files and leftovers of this program that no manifest names. These go at once if their number was published,
  * because no attempt ends with a number that is taken, and otherwise when they are a day old by this machine's clock:
  * S3 refuses the requests of a machine whose clock is minutes off. Manifests go first, from the oldest on, so that none
  * ever names a removed file. If every publication stays, there may be any number of manifests: only those whose number
@@ -372,7 +357,7 @@ interface Prune {
  */
 export async function pruneObjects(
   store: ObjectStore,
-  { layout, clock, keepFromMs, isDryRun }: Prune,
+  { clock, keepFromMs, isDryRun }: Prune,
 ): Promise<PrunedTarget> {
   const remove = async (names: readonly string[]): Promise<void> => {
     if (!isDryRun) await store.remove(names);
@@ -389,13 +374,11 @@ export async function pruneObjects(
   const files = new Map(old.flatMap((one) => [...one.files]).filter(([name]) => !named.has(name)));
   await remove([...files.keys()]);
   // Listed first: the manifests that are read later include any that was made meanwhile.
-  const pattern = partNamePattern(layout);
   const leftovers = await store.leftovers();
-  const { unnamed, newest: newestNow } = await findUnnamed(store, pattern);
-  const left = [...unnamed, ...leftovers].flatMap((one): Leftover[] => {
-    const groups = pattern.groups(one.name ?? '');
-    if (groups === null && one.isShared === true) return [];
-    return [{ ...one, isOver: Number(groups?.['publication'] ?? Infinity) <= newestNow }];
+  const { unnamed, newest: newestNow } = await findUnnamed(store);
+  const left = [...unnamed, ...leftovers].map((one): Leftover => {
+    const groups = partPattern.exec(one.name ?? '')?.groups;
+    return { ...one, isOver: Number(groups?.['publication'] ?? Infinity) <= newestNow };
   });
   const { removed, waiting } = await removeOld(left, clock.now(), isDryRun);
   const published = [...files.values()].map((bytes) => ({ files: 1, bytes }));
@@ -431,14 +414,14 @@ interface Found extends Leftover {
 }
 
 /** Files of attempts that were killed or are in progress, and the newest publication meanwhile. */
-async function findUnnamed(store: ObjectStore, pattern: LinearPattern) {
+async function findUnnamed(store: ObjectStore) {
   const found: Found[] = [];
   const numbers = new Set<number>();
   for await (const { name, bytes, modifiedAtMs } of store.list('')) {
     const number = publicationOf(name);
     if (number !== null) numbers.add(number);
-    const groups = pattern.groups(name);
-    if (groups === null) continue;
+    const groups = partPattern.exec(name)?.groups;
+    if (groups === undefined) continue;
     const { publication, attempt } = groups;
     found.push({
       name,
@@ -488,18 +471,16 @@ interface ObjectTargetOptions {
   readonly store: ObjectStore;
   readonly writers: RowFileWriters;
   readonly format: FileFormat;
-  readonly layout: string;
   readonly clock: Clock;
 }
 
 const maxRows = 1_000_000;
-const maxBytes = 256 * 1024 * 1024;
 /** Files without a manifest are removed after a day: a publication must be there before. */
 const longestMs = 20 * 3_600_000;
 
 /** Publications as files of a folder or a bucket: a manifest under a name that nothing had is the commit. */
 export function openObjectTarget(options: ObjectTargetOptions): Target {
-  const { store, writers, layout, clock } = options;
+  const { store, writers, clock } = options;
   return {
     layout: `${layout}.${options.format}`,
     newest: async () => await readNewest(store),
@@ -513,7 +494,7 @@ export function openObjectTarget(options: ObjectTargetOptions): Target {
       await store.remove([name]);
     },
     check: async (signal) => await checkObjects(store, signal),
-    prune: async (keepFromMs, isDryRun) => await pruneObjects(store, { layout, clock, keepFromMs, isDryRun }),
+    prune: async (keepFromMs, isDryRun) => await pruneObjects(store, { clock, keepFromMs, isDryRun }),
     [Symbol.asyncDispose]: async () => {
       await writers[Symbol.asyncDispose]();
       await store[Symbol.asyncDispose]();
@@ -522,7 +503,7 @@ export function openObjectTarget(options: ObjectTargetOptions): Target {
 }
 
 function beginPublication(
-  { store, writers, format, layout, clock }: ObjectTargetOptions,
+  { store, writers, format, clock }: ObjectTargetOptions,
   number: number,
 ): OpenPublication {
   const attempt = randomBytes(4).toString('hex');
@@ -539,15 +520,14 @@ function beginPublication(
     kind: PartName['kind'],
     batches: AsyncIterable<readonly StoredRecord[]>,
   ): Promise<{ readonly deletes: number; readonly rows: number; readonly files: PublishedFile[] }> => {
-    const date = instant(begunMs).slice(0, 10);
     await using rowFiles = await writers.open({
       format,
       table: entity.table,
       columns: entity.columns,
       maxRows,
-      maxBytes,
+      maxBytes: store.maxFileBytes,
       pathOf: async (part) => {
-        const name = partName(layout, { ...entity, kind, date, publication: number, part }, attempt, format);
+        const name = partName({ ...entity, kind, publication: number, part }, attempt, format);
         const path = await store.stage(name);
         staged.set(path, name);
         return path;

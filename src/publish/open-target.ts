@@ -1,7 +1,6 @@
 import type { Clock } from '../core/clock.ts';
 import type { PublishSettings } from '../settings/settings.ts';
-import type { ObjectStore } from './object-store.ts';
-import type { Target } from './target.ts';
+import type { ObjectStore, Target } from './target.ts';
 
 export interface OpenTarget {
   readonly clock: Clock;
@@ -24,22 +23,22 @@ export async function openTarget(settings: PublishSettings, how: OpenTarget): Pr
       return await openFiles(await openS3Store(settings, how), settings, how);
     }
     case 'postgres': {
-      const { openPostgresTarget } = await import('./postgres/postgres-target.ts');
-      return openPostgresTarget(settings, how.signal);
+      const { openPostgresTarget } = await import('./postgres-target.ts');
+      return openPostgresTarget(settings, { keepMs: settings.keepMs, ...how });
     }
     case 'duckdb': {
-      const { openDuckdbTarget } = await import('./duckdb/duckdb-target.ts');
-      return openDuckdbTarget({ path: settings.path, keepMs: settings.keepMs, ...how });
+      const { openDuckdbTarget } = await import('./duckdb-target.ts');
+      return openDuckdbTarget(settings, { keepMs: settings.keepMs, ...how });
     }
   }
 }
 
 async function openFiles(
   store: ObjectStore,
-  { format, layout }: Extract<PublishSettings, { readonly type: 'files' | 's3' }>,
+  { format }: Extract<PublishSettings, { readonly type: 'files' | 's3' }>,
   { clock }: OpenTarget,
 ): Promise<Target> {
   const { openObjectTarget } = await import('./object-target.ts');
   const { openRowFileWriters } = await import('./row-files.ts');
-  return openObjectTarget({ store, writers: openRowFileWriters(), format, layout, clock });
+  return openObjectTarget({ store, writers: openRowFileWriters(), format, clock });
 }

@@ -240,14 +240,9 @@ export function reasonOfEntity(
     if (column === undefined) return `its column ${field} is gone`;
     if (column.type !== type) return `its column ${field} was ${type} and is now ${column.type}`;
   }
-  // Readers that find all files of a generation by a pattern would miss files with other names.
-  if (published.layout !== null && layout !== null && published.layout !== layout) {
-    const [before, now] = [path.posix.parse(published.layout), path.posix.parse(layout)];
-    return path.posix.join(before.dir, before.name) === path.posix.join(now.dir, now.name)
-      ? `its files were ${before.ext} and are now ${now.ext}`
-      : `its files were named ${published.layout} and are now named ${layout}`;
-  }
-  return null;
+  // Readers that find all files of a generation by a pattern would miss those with another ending.
+  if (published.layout === null || layout === null || published.layout === layout) return null;
+  return `its files were ${path.posix.extname(published.layout)} and are now ${path.posix.extname(layout)}`;
 }
 
 /** Entities whose table is still the published one: a copied table keeps its id. */

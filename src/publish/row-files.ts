@@ -5,13 +5,12 @@ import { type Child, startChild } from '../child/start-child.ts';
 import { SyncError } from '../core/errors.ts';
 import { systemColumns } from '../core/names.ts';
 import type { EntityTable } from '../core/records.ts';
-import { csvLines, type RecordFormat } from '../export/record-format.ts';
+import { csvLines, type RecordFormat } from '../export/exported-changes.ts';
 import { columnWriter, onOneLine } from '../sinks/jsonl/line.ts';
 import type { StoredRecord } from '../sinks/readings.ts';
 import { explained } from './folder-store.ts';
 import type { PublishedColumn, PublishedFile, RowsOfFile } from './manifest.ts';
-import type { RecordColumn } from './parquet/parquet-file.ts';
-import type { ParquetCalls, SentRow } from './parquet/parquet-process.ts';
+import type { ParquetCalls, RecordColumn, SentRow } from './parquet-process.ts';
 
 /**
  * Messages for another process, each of about `maxChars` characters: so that neither process holds more than a few
@@ -23,15 +22,21 @@ export function* sliceRecords(
 ): Generator<readonly StoredRecord[]> {
   let start = 0;
   let chars = 0;
-  for (const [at, { values, extra }] of records.entries()) {
-    chars += extra?.length ?? 0;
-    for (const value of values) if (typeof value === 'string') chars += value.length;
+  for (const [at, record] of records.entries()) {
+    chars += charsOf(record);
     if (chars < maxChars) continue;
     yield records.slice(start, at + 1);
     start = at + 1;
     chars = 0;
   }
   if (start < records.length) yield records.slice(start);
+}
+
+/** Number of characters in all texts of a row. */
+export function charsOf({ values, extra }: Pick<StoredRecord, 'values' | 'extra'>): number {
+  let chars = extra?.length ?? 0;
+  for (const value of values) if (typeof value === 'string') chars += value.length;
+  return chars;
 }
 
 /** Heap limit of the process. Buffers outside the heap come on top: together they stay below 500 MiB. */
@@ -47,7 +52,7 @@ export type ParquetProcess = ReturnType<typeof openParquetProcess>;
 
 /** A process that writes Parquet files. */
 export function openParquetProcess() {
-  const module = 'publish/parquet/parquet-process';
+  const module = 'publish/parquet-process';
   const child = startChild<ParquetCalls>({ module, maxHeapMiB, youngMiB, died: endedByItself });
   return {
     ...child,

@@ -1,23 +1,24 @@
 import { createHash } from 'node:crypto';
 import { once, setMaxListeners } from 'node:events';
-import { type FileHandle, mkdir, open, readdir, rm, stat } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
 import http from 'node:http';
 import https from 'node:https';
 import { isIPv6, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { addAbortSignal, type Duplex, Readable } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
 import { connect as connectTls } from 'node:tls';
 import type * as Sdk from '@aws-sdk/client-s3';
-import type { CompletedPart, GetObjectCommandOutput, ListObjectsV2CommandOutput } from '@aws-sdk/client-s3';
-import { eachOf, grouped } from '../core/grouped.ts';
+import type { ListObjectsV2CommandOutput } from '@aws-sdk/client-s3';
+import { eachOf } from '../core/each-of.ts';
 import { type ErrorCode, type Recovery, SyncError } from '../core/errors.ts';
 import { checkTemporaryFolder, makeTemporaryFolder } from '../files/private-file.ts';
 import { orAborted } from '../http/or-aborted.ts';
 import { hasProxies, proxyFor } from '../http/proxies.ts';
 import type { PublishPlace } from '../settings/settings.ts';
 import { listFiles, removeFile } from './folder-store.ts';
-import { atOnce, type Leftover, type ObjectStore } from './object-store.ts';
+import { atOnce, type Leftover, type ObjectStore } from './target.ts';
 
 export type S3Place = Pick<
   Extract<PublishPlace, { type: 's3' }>,
@@ -40,13 +41,13 @@ type Ask = <Input extends Sdk.ServiceInputTypes, Output extends Sdk.ServiceOutpu
   >,
 ) => Promise<Output>;
 
-export type OpenS3Client = Awaited<ReturnType<typeof openS3Client>>;
+type OpenS3Client = Awaited<ReturnType<typeof openS3Client>>;
 
 /** Includes the attempts of the SDK, with a growing wait between them. */
 const attempts = 5;
 
-/** Until the first byte of an answer, the request's body included: 8 MiB at 70 kB/s. */
-const answerMs = 120_000;
+/** Until the first byte of an answer, the request's body included: 32 MiB at 70 kB/s. */
+const answerMs = 500_000;
 
 export async function openS3Client(
   place: S3Place,
@@ -99,7 +100,6 @@ export async function openS3Client(
   };
   return {
     sdk,
-    client,
     ask,
     /** Aborted with the publication, and by `close`. */
     signal: ended.signal,
@@ -205,7 +205,7 @@ function factsOf(error: unknown) {
   };
 }
 
-const rights = 's3:ListBucket, s3:GetObject, s3:PutObject, s3:DeleteObject and s3:AbortMultipartUpload';
+const rights = 's3:ListBucket, s3:GetObject, s3:PutObject and s3:DeleteObject';
 const refusesKey = /^(?:InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|InvalidToken)$/;
 const brokeOff = /^(?:ECONN\w+|EPIPE|ETIMEDOUT|TimeoutError|ERR_STREAM_PREMATURE_CLOSE)$/;
 const refusesCertificate = /CERT|SELF_SIGNED|UNABLE_TO_|ERR_TLS|ERR_SSL|EPROTO/;
@@ -255,15 +255,12 @@ function failureOf(
 
 /** True if the same request may succeed later. */
 function passes(status: number, code: string): boolean {
-  // The answer to an upload's end was lost, and the server has forgotten the upload: the next publication makes
-  // another.
-  if (code === 'NoSuchUpload') return true;
   if (status === 400) return /Digest|Timeout|Incomplete/.test(code);
   return [408, 409, 412, 429].includes(status) || (status >= 500 && status !== 501);
 }
 
 /** For `catch`: null where the server says that there is no such object. */
-export function nullIfAbsent(error: unknown): null {
+function nullIfAbsent(error: unknown): null {
   const isAbsent =
     error instanceof SyncError &&
     error.context['status'] === 404 &&
@@ -277,183 +274,48 @@ interface ObjectPlace {
   readonly Key: string;
 }
 
-/** Connections in a row that may end without a byte. */
-const maxEmpty = 3;
+/** Answers that may break off before the object ends. */
+const maxBroken = 5;
+/** No file and no manifest of this program is longer. */
+const maxReadBytes = 256 * 1024 * 1024;
 
-const endedEarly = `${maxEmpty} answers ended before the object did.`;
-const noLength =
-  'the answer does not say how long the object is (Content-Length). Check `endpoint`, and whether a proxy on the way changes answers.';
-const notAsAsked =
-  'expected the bytes that were asked for and their number, got something else. Check `endpoint`.';
-
-/** An object, piece by piece; nothing where there is none. Rejects with TARGET_FAILED. */
-export async function* streamObject(s3: OpenS3Client, at: ObjectPlace): AsyncIterable<Uint8Array> {
-  try {
-    yield* piecesOf(s3, at);
-  } catch (error) {
-    nullIfAbsent(error);
-  }
-}
-
-/** Resumes a broken connection at the next byte of the same object. Rejects if there is no object. */
-async function* piecesOf(s3: OpenS3Client, at: ObjectPlace): AsyncIterable<Uint8Array> {
-  const { sdk, ask, signal } = s3;
-  let read = 0;
-  let bytes = Infinity;
-  let etag: string | undefined;
-  for (let empty = 0; read < bytes;) {
-    const from = read === 0 ? {} : { Range: `bytes=${read}-`, IfMatch: etag };
-    const input = new sdk.GetObjectCommand({ ...at, ...from });
-    const { Body, ContentLength, ETag }: GetObjectCommandOutput = await ask('read', input);
+/** Null where there is no such object. Rejects with TARGET_FAILED. */
+async function readObject(
+  { sdk, ask, signal, toError }: OpenS3Client,
+  at: ObjectPlace,
+): Promise<Buffer | null> {
+  for (let tried = 1; ; tried += 1) {
+    const answer = await ask('read', new sdk.GetObjectCommand(at)).catch(nullIfAbsent);
+    if (answer === null) return null;
+    const { Body, ContentLength: bytes } = answer;
     // Without a length, a broken connection would not show how much is missing.
-    if (ContentLength === undefined) throw unreadable(at, noLength, 'stop');
-    if (read === 0) [bytes, etag] = [ContentLength, ETag];
-    if (!(Body instanceof Readable) || ContentLength !== bytes - read) {
-      throw unreadable(at, notAsAsked, 'stop');
-    }
-    addAbortSignal(signal, Body);
-    empty += 1;
-    let failure: unknown = unreadable(at, endedEarly, 'retry');
+    if (bytes === undefined || !(Body instanceof Readable)) throw unreadable(at, noLength);
+    if (bytes > maxReadBytes) throw unreadable(at, tooLong, 'TARGET_INCOMPATIBLE');
+    let failure: unknown = Object.assign(new Error(), { code: 'ERR_STREAM_PREMATURE_CLOSE' });
     try {
-      for await (const piece of Body as AsyncIterable<Uint8Array>) {
-        read += piece.length;
-        if (piece.length > 0) empty = 0;
-        yield piece;
-      }
+      const body = await buffer(addAbortSignal(signal, Body));
+      if (body.length === bytes) return body;
     } catch (error) {
       signal.throwIfAborted();
       failure = error;
     }
-    if (read < bytes && empty === maxEmpty) throw s3.toError(failure, 'read', at.Key);
+    if (tried === maxBroken) throw toError(failure, 'read', at.Key);
   }
 }
 
-/** Objects that are read into memory as a whole are texts of this program. */
-const maxTextBytes = 64 * 1024 * 1024;
-const tooLong = `expected at most ${maxTextBytes} bytes, got more: this program did not write it. Remove it, or choose another \`prefix\`.`;
+const noLength =
+  'the answer does not say how long the object is (Content-Length). Check `endpoint`, and whether a proxy on the way changes answers.';
+const tooLong = `expected at most ${maxReadBytes} bytes, got more: this program did not write it. Remove it, or choose another \`prefix\`.`;
 
-export async function readObject(s3: OpenS3Client, at: ObjectPlace): Promise<Buffer | null> {
-  const pieces: Uint8Array[] = [];
-  let bytes = 0;
-  try {
-    for await (const piece of piecesOf(s3, at)) {
-      bytes += piece.length;
-      if (bytes > maxTextBytes) throw unreadable(at, tooLong, 'stop', 'TARGET_INCOMPATIBLE');
-      pieces.push(piece);
-    }
-  } catch (error) {
-    return nullIfAbsent(error);
-  }
-  return Buffer.concat(pieces);
+function unreadable({ Bucket, Key }: ObjectPlace, why: string, code: ErrorCode = 'TARGET_FAILED'): SyncError {
+  return new SyncError(`Could not read s3://${Bucket}/${Key}: ${why}`, { code, recovery: 'stop' });
 }
 
-function unreadable(
-  { Bucket, Key }: ObjectPlace,
-  why: string,
-  recovery: Recovery,
-  code: ErrorCode = 'TARGET_FAILED',
-): SyncError {
-  return new SyncError(`Could not read s3://${Bucket}/${Key}: ${why}`, { code, recovery });
-}
-
-interface Upload {
-  readonly at: ObjectPlace;
-  readonly file: FileHandle;
-  readonly bytes: number;
-  readonly partBytes: number;
-}
-
-/** Limit of S3 for the parts of one object; a file that would have more gets longer parts. */
-const maxParts = 10_000;
-
-/** Uploads a file in parts, each with its checksum, two at a time. If it fails, the parts are removed again. */
-export async function uploadInParts(
-  { sdk, client, ask }: OpenS3Client,
-  { at, file, bytes, partBytes }: Upload,
-): Promise<void> {
-  const length = Math.max(partBytes, Math.ceil(bytes / maxParts));
-  const count = Math.ceil(bytes / length);
-  const begin = new sdk.CreateMultipartUploadCommand({ ...at, ChecksumAlgorithm: 'SHA256' });
-  const { UploadId } = await ask('write', begin);
-  const id = { ...at, UploadId };
-  const sendPart = async (number: number): Promise<CompletedPart> => {
-    const first = (number - 1) * length;
-    const body = await readRange(file, first, Math.min(length, bytes - first));
-    const part = { PartNumber: number, ChecksumSHA256: checksumOf(body) };
-    const input = new sdk.UploadPartCommand({ ...id, ...part, Body: body, ContentLength: body.length });
-    const { ETag } = await ask('write', input);
-    return { ...part, ETag };
-  };
-  try {
-    const parts: CompletedPart[] = [];
-    for (let number = 1; number <= count; number += 2) {
-      parts.push(...(await Promise.all([number, number + 1].filter((each) => each <= count).map(sendPart))));
-    }
-    const end = new sdk.CompleteMultipartUploadCommand({ ...id, MultipartUpload: { Parts: parts } });
-    await ask('write', end);
-  } catch (error) {
-    // The answer to the last request may be lost. A name is used once: an object with this name and length is this
-    // file.
-    const found = await ask('read', new sdk.HeadObjectCommand(at)).catch(() => null);
-    if (found?.ContentLength === bytes) return;
-    // The signal may be why it failed, so this has a deadline instead. Parts that stay are not seen by any reader.
-    const inTime = { abortSignal: AbortSignal.timeout(5_000) };
-    await client.send(new sdk.AbortMultipartUploadCommand(id), inTime).catch(() => undefined);
-    throw error;
-  }
-}
-
-/** Uploads that were begun and never ended, a page of them. The lengths of their parts are not known. */
-export async function leftUploads(
-  { sdk, ask, signal }: OpenS3Client,
-  below: { readonly Bucket: string; readonly Prefix: string },
-): Promise<readonly Leftover[]> {
-  // It needs a right that nothing else does, and not every server has it: the bucket may have a rule that removes them.
-  const page = await ask('list', new sdk.ListMultipartUploadsCommand(below)).catch(() => null);
-  signal.throwIfAborted();
-  return (page?.Uploads ?? []).flatMap(({ Key = '', UploadId, Initiated }) => {
-    if (!Key.startsWith(below.Prefix) || Initiated === undefined) return [];
-    const upload = new sdk.AbortMultipartUploadCommand({ Bucket: below.Bucket, Key, UploadId });
-    const remove = async (): Promise<void> => {
-      try {
-        await ask('remove', upload);
-      } catch (error) {
-        // Another prune has removed the upload meanwhile.
-        if (!(error instanceof SyncError) || error.context['code'] !== 'NoSuchUpload') throw error;
-      }
-    };
-    const name = Key.slice(below.Prefix.length);
-    // In a bucket without a prefix it may be another program's.
-    const isShared = below.Prefix === '';
-    return [{ name, isShared, files: 1, bytes: 0, modifiedAtMs: Initiated.getTime(), remove }];
-  });
-}
-
-/** Rejects with TARGET_FAILED where the file is shorter. */
-export async function readRange(file: FileHandle, first: number, length: number): Promise<Buffer> {
-  const body = Buffer.allocUnsafe(length);
-  for (let read = 0; read < length;) {
-    const { bytesRead } = await file.read(body, read, length - read, first + read);
-    if (bytesRead === 0) {
-      throw new SyncError(
-        `A file to upload should have at least ${first + length} bytes, but has ${first + read}: something else changes the folder of temporary files. Publish again.`,
-        { code: 'TARGET_FAILED', recovery: 'retry' },
-      );
-    }
-    read += bytesRead;
-  }
-  return body;
-}
-
-/** As S3 has it in its headers. */
-export function checksumOf(body: Buffer): string {
-  return createHash('sha256').update(body).digest('base64');
-}
+/** Files are sent from memory, each in one request, which is sent again as a whole. */
+const maxFileBytes = 32 * 1024 * 1024;
 
 export interface S3StoreOptions {
   readonly signal: AbortSignal;
-  /** Longer files are uploaded in parts of this length. */
-  readonly partBytes?: number;
   /** How long a connection may be silent. */
   readonly idleTimeoutMs?: number;
 }
@@ -464,7 +326,7 @@ export interface S3StoreOptions {
  */
 export async function openS3Store(
   place: S3Place,
-  { signal, partBytes = 8 * 1024 * 1024, idleTimeoutMs = 30_000 }: S3StoreOptions,
+  { signal, idleTimeoutMs = 30_000 }: S3StoreOptions,
 ): Promise<ObjectStore> {
   const s3 = await openS3Client(place, { signal, idleTimeoutMs });
   /** For files that wait for their upload, for their owner alone. */
@@ -475,13 +337,15 @@ export async function openS3Store(
   const at = (name: string) => ({ Bucket: place.bucket, Key: rootOf(place) + name });
 
   const read = async (name: string): Promise<Buffer | null> => await readObject(s3, at(name));
-  const write = async (name: string, body: Buffer, more: object = {}): Promise<void> => {
-    const facts = { ContentLength: body.length, ChecksumSHA256: checksumOf(body) };
+  const write = async (name: string, body: Buffer, sha256: Buffer, more: object = {}): Promise<void> => {
+    const facts = { ContentLength: body.length, ChecksumSHA256: sha256.toString('base64') };
     await s3.ask('write', new s3.sdk.PutObjectCommand({ ...at(name), Body: body, ...facts, ...more }));
   };
+  const writeText = async (name: string, text: string, more: object = {}): Promise<void> =>
+    await write(name, Buffer.from(text), createHash('sha256').update(text).digest(), { ...json, ...more });
   const json = { ContentType: 'application/json' };
   const writeNew = async (name: string, text: string): Promise<SyncError | null> =>
-    await write(name, Buffer.from(text), { ...json, IfNoneMatch: '*' }).then(() => null, asSyncError);
+    await writeText(name, text, { IfNoneMatch: '*' }).then(() => null, asSyncError);
   let keepsConditions = false;
   /** Before anything is written: two publishers could overwrite each other's manifests. */
   const checkConditions = async (): Promise<void> => {
@@ -491,40 +355,37 @@ export async function openS3Store(
   };
 
   return {
+    maxFileBytes,
     list: (prefix, after) => listObjects(s3, place, prefix, after),
     sizes: async (names) => await sizesIn((...of) => listObjects(s3, place, ...of), names),
     read,
-    stream: (name) => streamObject(s3, at(name)),
+    stream: async function* (name) {
+      const body = await read(name);
+      if (body !== null) yield body;
+    },
     stage: async (name) => {
       staging ??= makeTemporaryFolder(`${ownPrefix}-`, 'TARGET_FAILED');
       const staged = path.join(await staging, ...name.split('/'));
       await mkdir(path.dirname(staged), { recursive: true, mode: 0o700 });
       return staged;
     },
-    put: async (name, from, { bytes }) => {
+    put: async (name, from, { bytes, sha256 }) => {
       await checkConditions();
-      const file = await open(from, 'r');
-      try {
-        if (bytes <= partBytes) await write(name, await readRange(file, 0, bytes));
-        else await uploadInParts(s3, { at: at(name), file, bytes, partBytes });
-      } finally {
-        await file.close();
-      }
+      const body = await readFile(from);
+      if (body.length !== bytes) throw new Error(`${from} has ${body.length} bytes, expected ${bytes}`);
+      await write(name, body, Buffer.from(sha256, 'hex'));
       await rm(from);
     },
     create: async (name, text) => {
       await checkConditions();
       return await createByCondition({ read, writeNew }, name, text);
     },
-    replace: async (name, text) => await write(name, Buffer.from(text), json),
+    replace: writeText,
     remove: async (names) =>
       await eachOf(names, atOnce, async (name) => {
         await s3.ask('remove', new s3.sdk.DeleteObjectCommand(at(name))).catch(nullIfAbsent);
       }),
-    leftovers: async () => [
-      ...(await leftStaged(ownPrefix)),
-      ...(await leftUploads(s3, { Bucket: place.bucket, Prefix: rootOf(place) })),
-    ],
+    leftovers: async () => await leftStaged(ownPrefix),
     [Symbol.asyncDispose]: async () => {
       s3.close();
       const folder = await staging?.catch(() => null);

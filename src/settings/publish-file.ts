@@ -19,30 +19,6 @@ import {
 
 export type PublishFile = z.output<typeof publishFile>;
 
-/** Flat: deep trees are slow to list. */
-export const defaultLayout = '{connector}/{entity}/g{generation}/{kind}/{publication}-{part}';
-
-const placeholders = ['connector', 'entity', 'generation', 'kind', 'date', 'publication', 'part'];
-
-const needed = placeholders.filter((name) => name !== 'date');
-
-/** File names are unique only with all placeholders except the date. */
-function checkLayout(text: string): Checked {
-  const used = [...text.matchAll(/\{([^{}]*)\}/g)].map(([, name = '']) => name);
-  const unknown = used.find((name) => !placeholders.includes(name));
-  if (unknown !== undefined) {
-    return wrong(`expected one of {${placeholders.join('}, {')}}, got {${unknown}}`);
-  }
-  const missing = needed.find((name) => !used.includes(name));
-  if (missing !== undefined) {
-    return wrong(`expected {${missing}} in it, or files would have the same name`);
-  }
-  const plain = text.replaceAll(/\{[a-z]+\}/g, 'x');
-  return /^[A-Za-z0-9][A-Za-z0-9._=-]*(?:\/[A-Za-z0-9][A-Za-z0-9._=-]*)*$/.test(plain)
-    ? { ok: true, value: text }
-    : wrong('expected a relative path of letters, digits and . _ = - with / between them');
-}
-
 function checkEndpoint(text: string): Checked {
   const url = URL.canParse(text) ? new URL(text) : null;
   const isAllowed = url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopback(url.hostname));
@@ -53,13 +29,6 @@ function checkEndpoint(text: string): Checked {
 
 const files = {
   format: z.enum(['parquet', 'jsonl', 'csv']).default('parquet'),
-  layout: checked(checkLayout, z.string().min(1))
-    .optional()
-    .transform((layout) => layout ?? defaultLayout)
-    .meta({
-      description:
-        'Path of a file without its ending, of {connector} {entity} {generation} {kind} {date} {publication} {part}',
-    }),
 };
 
 const publishing = {

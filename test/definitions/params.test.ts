@@ -11,7 +11,6 @@ import {
   type MaskRules,
 } from '../../src/definitions/record-masks.ts';
 import { checkParams, convertParams, missingParams, convertValue } from '../../src/definitions/params.ts';
-import { partNamePattern } from '../../src/publish/object-target.ts';
 import { it } from '../support/it.ts';
 
 const definitions = loadDefinitions([builtInDefinitionsFolder]);
@@ -303,12 +302,4 @@ describe('a pattern of a definition', () => {
     'is refused: %s',
     (pattern) => expect(() => linearPattern(pattern)).toThrow(SyntaxError),
   );
-});
-
-describe('the names of published files', () => {
-  it('are recognized in linear time, whatever the layout', () => {
-    const pattern = partNamePattern('{connector}{entity}{generation}{publication}{part}{kind}');
-    expect(pattern.test('1'.repeat(1_000))).toBe(false);
-    expect(pattern.test(`newsletterlists1${'2'.repeat(8)}0001snapshot-0123abcd.parquet`)).toBe(true);
-  });
 });

@@ -7,12 +7,11 @@ import type { ConnectorName } from '../../src/core/names.ts';
 import { keyTextOf, type EntityTable } from '../../src/core/records.ts';
 import { openFolderStore } from '../../src/publish/folder-store.ts';
 import { readManifest, type Manifest, type PublishedEntity } from '../../src/publish/manifest.ts';
-import type { ObjectStore } from '../../src/publish/object-store.ts';
 import { openObjectTarget } from '../../src/publish/object-target.ts';
 import { openTarget } from '../../src/publish/open-target.ts';
 import type { PublishEnd } from '../../src/publish/publication.ts';
 import { openRowFileWriters, type FileFormat } from '../../src/publish/row-files.ts';
-import { defaultLayout } from '../../src/settings/publish-file.ts';
+import type { ObjectStore } from '../../src/publish/target.ts';
 import type { ConnectorSettings, PublishPlace, PublishSettings } from '../../src/settings/settings.ts';
 import { openExistingRecords } from '../../src/sinks/registry.ts';
 import type { SinkOptions } from '../../src/sinks/sink-access.ts';
@@ -183,7 +182,6 @@ describe('files', () => {
       store,
       writers: openRowFileWriters(),
       format,
-      layout: defaultLayout,
       clock: systemClock,
     });
     return await publishNow(

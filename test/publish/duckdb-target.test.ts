@@ -13,9 +13,8 @@ import {
 import path from 'node:path';
 import { describe, expect } from 'vitest';
 import { DuckDBInstance } from '@duckdb/node-api';
-import { systemClock } from '../../src/core/clock.ts';
-import { openDuckdbTarget, startDuckdbProcess } from '../../src/publish/duckdb/duckdb-target.ts';
-import { toDuckdbError } from '../../src/publish/duckdb/open-duckdb.ts';
+import { openDuckdbTarget, startDuckdbProcess } from '../../src/publish/duckdb-target.ts';
+import { toDuckdbError } from '../../src/publish/open-duckdb.ts';
 import { takeLock } from '../../src/sql/sqlite/lock.ts';
 import { targetContract, type TargetKind } from '../contracts/target-contract.ts';
 import { it } from '../support/it.ts';
@@ -26,6 +25,7 @@ import {
   publishedModel,
   remove,
   store,
+  tableHow,
   tableOf,
   untilEnd,
   type StoredEntity,
@@ -47,8 +47,7 @@ async function change(file: string, ...statements: readonly string[]): Promise<v
 
 function open(folder: string, how: { keepMs?: number; signal?: AbortSignal } = {}) {
   const file = fileOf(folder);
-  const given = { keepMs: null, clock: systemClock, signal: untilEnd, ...how };
-  const desk = publishedModel(openDuckdbTarget({ path: file, ...given }));
+  const desk = publishedModel(openDuckdbTarget({ path: file }, { ...tableHow, ...how }));
   return {
     ...desk,
     file,
@@ -196,9 +195,9 @@ describe('a target in a DuckDB file', () => {
     for (const name of readdirSync('node_modules').filter((one) => one !== '@duckdb')) {
       symlinkSync(path.resolve('node_modules', name), path.join(folder, 'node_modules', name));
     }
-    const entry = path.join(folder, 'dist/publish/duckdb/duckdb-process.js');
+    const entry = path.join(folder, 'dist/publish/duckdb-process.js');
     await using child = startDuckdbProcess(untilEnd, new URL(`file://${entry}`));
-    await expect(child.ask('check', { path: fileOf(folder) })).rejects.toMatchObject({
+    await expect(child.ask('open', { path: fileOf(folder), how: 'read' })).rejects.toMatchObject({
       code: 'PACKAGE_MISSING',
       message: expect.stringContaining('npm install @duckdb/node-api'),
     });
@@ -364,7 +363,11 @@ describe('a DuckDB file that others use too', () => {
     expect(await lost()).toEqual([]);
     const unlisted = ', which was published';
     for (const [damage, says, found = says] of [
-      [`DELETE FROM news.people WHERE id = 'p1'`, 'table news.people should have 3 rows, and has 2'],
+      [
+        `DELETE FROM news.people WHERE id = 'p1'`,
+        'table news.people should have 3 rows, and has 2',
+        'table news.people should have 3 rows and 0 deleted ones, and has 2 and 0',
+      ],
       ['ALTER TABLE news.people DROP COLUMN name', 'table news.people has lost its column name'],
       ['DROP TABLE news.people', 'table news.people is gone'],
       [

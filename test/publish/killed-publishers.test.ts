@@ -21,7 +21,7 @@ import { untilEnd } from '../support/publish/stored-model.ts';
 import type { Publishing } from '../support/publish/publisher.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { isLong, repeats, startSeed, hasMoreKills } from '../support/trials.ts';
-import type { ObjectStore } from '../../src/publish/object-store.ts';
+import type { ObjectStore } from '../../src/publish/target.ts';
 
 /** What a step that is never finished throws; everything after it throws it too, as after a death nothing runs. */
 class StoppedError extends Error {
@@ -49,6 +49,7 @@ function stopStore(
   return {
     steps: () => steps,
     wrap: (store) => ({
+      maxFileBytes: store.maxFileBytes,
       list: (prefix, after) => store.list(prefix, after),
       sizes: (names) => store.sizes(names),
       read: (name) => store.read(name),

@@ -22,16 +22,15 @@ import {
   type Manifest,
   type StoredManifest,
 } from '../../src/publish/manifest.ts';
-import type { ObjectStore } from '../../src/publish/object-store.ts';
 import { lostObjects, manifestName } from '../../src/publish/object-target.ts';
 import { readTargetState } from '../../src/publish/publication.ts';
-import type { Target } from '../../src/publish/target.ts';
+import type { ObjectStore, Target } from '../../src/publish/target.ts';
 import { hourMs, members } from '../contracts/sink/fixture.ts';
-import { mountDisk } from '../support/small-disk.ts';
 import { copyObjects, fakePlace, type FakeS3 } from '../support/publish/fake-s3.ts';
-import { useOwnTemp, openFakeStore, openStore } from '../support/publish/s3-place.ts';
 import { publish, stored as storedState } from '../support/publish/plans.ts';
 import { openPublishWorld, type PublishWorld } from '../support/publish/publish-world.ts';
+import { useOwnTemp, openFakeStore, openStore } from '../support/publish/s3-place.ts';
+import { mountDisk } from '../support/small-disk.ts';
 import { isLong } from '../support/trials.ts';
 
 const noSignal = new AbortController().signal;

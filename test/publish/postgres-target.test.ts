@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished } from 'vitest';
-import { openPostgresTarget, type PostgresPlace } from '../../src/publish/postgres/postgres-target.ts';
+import { openPostgresTarget, type PostgresPlace } from '../../src/publish/postgres-target.ts';
 import { targetContract, type TargetKind } from '../contracts/target-contract.ts';
 import { it } from '../support/it.ts';
 import { isCommit, startPostgresProxy, type Passing } from '../support/postgres-proxy.ts';
@@ -13,8 +13,8 @@ import {
   people,
   remove,
   store,
+  tableHow,
   tableOf,
-  untilEnd,
 } from '../support/publish/stored-model.ts';
 import { isLong } from '../support/trials.ts';
 
@@ -22,7 +22,7 @@ const { server, client, placeOf, schemaOf, open } = useMart();
 
 function kindOf(deletes: PostgresPlace['deletes']): TargetKind {
   return {
-    open: async (folder) => openPostgresTarget(placeOf(folder, deletes), untilEnd),
+    open: async (folder) => openPostgresTarget(placeOf(folder, deletes), tableHow),
     rows: async (folder, entity) =>
       await postgresTableRows(client(), schemaOf(folder), {
         connector: entity.connector,
@@ -40,9 +40,7 @@ describe.runIf(isLong)('a target in PostgreSQL that removes deleted rows', () =>
 });
 
 describe('a target in PostgreSQL', () => {
-  it('marks deleted rows, which keep their last values, and leaves them out of the view', async ({
-    folder,
-  }) => {
+  it('marks deleted rows, which keep their last values', async ({ folder }) => {
     await using mart = await open(folder);
     const entity = await mart.publishPeople();
     remove(mart.model, entity, 'p2');
@@ -51,14 +49,14 @@ describe('a target in PostgreSQL', () => {
       'SELECT id, name, _seq FROM news__people WHERE _deleted AND _deleted_at = _changed_at',
     );
     expect(marked).toEqual([{ id: 'p2', name: 'Ada', _seq: '4' }]);
-    expect(await mart.ask('SELECT id, name FROM news__people_current ORDER BY id')).toEqual([
+    expect(await mart.ask('SELECT id, name FROM news__people WHERE NOT _deleted ORDER BY id')).toEqual([
       { id: 'p1', name: 'Ada' },
       { id: 'p3', name: 'Ada' },
     ]);
     addColumns(entity, { name: 'email', type: 'string' });
     store(mart.model, entity, { id: 'p1', email: 'e' });
     await mart.publish();
-    expect(await mart.ask(`SELECT * FROM news__people_current WHERE id = 'p1'`)).toEqual([
+    expect(await mart.ask(`SELECT id, name, more, email FROM news__people WHERE id = 'p1'`)).toEqual([
       { id: 'p1', name: null, more: null, email: 'e' },
     ]);
   });
@@ -81,7 +79,7 @@ describe('a target in PostgreSQL', () => {
     const { schema, ask, model } = mart;
     await mart.publishPeople();
     await ask(`CREATE ROLE analyst_${schema}`);
-    await ask(`GRANT SELECT ON news__people, news__people_current TO analyst_${schema}`);
+    await ask(`GRANT SELECT ON news__people TO analyst_${schema}`);
     await ask('CREATE VIEW mine AS SELECT name FROM news__people WHERE NOT _deleted');
     await mart.publishPeople(2);
     expect(await ask('SELECT * FROM mine')).toHaveLength(2);
@@ -94,7 +92,7 @@ describe('a target in PostgreSQL', () => {
     const rights = await ask(
       `SELECT table_name FROM information_schema.role_table_grants WHERE grantee = 'analyst_${schema}' ORDER BY 1`,
     );
-    expect(rights).toEqual([{ table_name: 'news__people' }, { table_name: 'news__people_current' }]);
+    expect(rights).toEqual([{ table_name: 'news__people' }]);
   });
 
   it('keeps a row that is newer than a change of the same key', async ({ folder }) => {
@@ -262,20 +260,15 @@ describe('a target in PostgreSQL that another program has changed', () => {
     await expect(mart.target.newest()).rejects.toMatchObject({ code: 'TARGET_INCOMPATIBLE' });
     await ask(`DROP SCHEMA ${schema} CASCADE`);
     await mart.publish();
-    await ask('DROP VIEW news__people_current');
     await ask('ALTER TABLE news__people ALTER COLUMN name TYPE varchar(99)');
     expect(await mart.problems()).toEqual([
       'table news__people has character varying in column name, which should be text',
-      'view news__people_current is gone',
     ]);
     await ask('ALTER TABLE news__people DROP COLUMN name, DROP COLUMN _deleted');
     expect(await mart.problems()).toContain('table news__people has lost its column name');
     await mart.publishPeople(1);
     await ask('DROP TABLE news__people CASCADE');
-    expect(await mart.problems()).toEqual([
-      'table news__people is gone',
-      'view news__people_current is gone',
-    ]);
+    expect(await mart.problems()).toEqual(['table news__people is gone']);
     await mart.publishPeople(2);
     expect(await ask('SELECT id FROM news__people')).toHaveLength(2);
     expect(await mart.problems()).toEqual([]);
@@ -415,7 +408,7 @@ describe('a table in PostgreSQL that is not as it was made', () => {
       expect(await mart.problems()).toContain(`table news__people ${says}`);
       store(model, entity, { id: 'p1', name: 'Eve' });
       await expectHealed(mart, says, () => void people(model, 2));
-      expect(await mart.ask('SELECT id, name FROM news__people_current ORDER BY id')).toEqual([
+      expect(await mart.ask('SELECT id, name FROM news__people WHERE NOT _deleted ORDER BY id')).toEqual([
         { id: 'p1', name: 'Ada' },
         { id: 'p2', name: 'Ada' },
       ]);
@@ -479,15 +472,13 @@ describe('a column that left with a generation, in PostgreSQL', () => {
         ]);
       store(model, scored('string'), { id: 'p1', score: 'x', name: 'Ada' });
       await mart.publish();
-      await ask(
-        `CREATE ROLE scorer_${schema}; GRANT SELECT ON ${schema}.news__people_current TO scorer_${schema}`,
-      );
+      await ask(`CREATE ROLE scorer_${schema}; GRANT SELECT ON ${schema}.news__people TO scorer_${schema}`);
       await ask('CREATE VIEW mine AS SELECT name FROM news__people WHERE NOT _deleted');
       let entity = scored();
       store(model, entity, { id: 'p1', name: 'Ada' });
       store(model, entity, { id: 'p2', name: 'Eve' });
       await mart.publish();
-      expect(await ask('SELECT id, score FROM news__people_current ORDER BY id')).toEqual([
+      expect(await ask('SELECT id, score FROM news__people ORDER BY id')).toEqual([
         { id: 'p1', score: null },
         { id: 'p2', score: null },
       ]);
@@ -498,12 +489,12 @@ describe('a column that left with a generation, in PostgreSQL', () => {
       }
       store(model, entity, { id: 'p1', score: 5n, name: 'Ada' });
       await mart.publish();
-      expect(await ask('SELECT id, name, score + 1 AS next FROM news__people_current ORDER BY id')).toEqual([
+      expect(await ask('SELECT id, name, score + 1 AS next FROM news__people ORDER BY id')).toEqual([
         { id: 'p1', name: 'Ada', next: '6' },
         { id: 'p2', name: 'Eve', next: null },
       ]);
       expect(await ask('SELECT * FROM mine')).toHaveLength(2);
-      const rights = `SELECT has_table_privilege('scorer_${schema}', 'news__people_current', 'SELECT') AS may`;
+      const rights = `SELECT has_table_privilege('scorer_${schema}', 'news__people', 'SELECT') AS may`;
       expect(await ask(rights)).toEqual([{ may: 't' }]);
       expect(await mart.problems()).toEqual([]);
     },

@@ -10,8 +10,7 @@ import { buffer } from 'node:stream/consumers';
 import { inspect, promisify } from 'node:util';
 import { describe, expect, it, onTestFinished, vi, afterEach, beforeEach } from 'vitest';
 import { SyncError } from '../../src/core/errors.ts';
-import { removeOld, type ObjectStore } from '../../src/publish/object-store.ts';
-import type { Target } from '../../src/publish/target.ts';
+import { removeOld, type ObjectStore, type Target } from '../../src/publish/target.ts';
 import { testProgram } from '../support/ensure-built.ts';
 import {
   fakePlace,
@@ -22,15 +21,12 @@ import {
   copyObjects,
   type FakeS3,
 } from '../support/publish/fake-s3.ts';
-import { useOwnTemp, openFakeStore, openStore, realPlace } from '../support/publish/s3-place.ts';
 import { allNamed, openPublishWorld, type PublishWorld } from '../support/publish/publish-world.ts';
+import { useOwnTemp, openFakeStore, openStore, realPlace } from '../support/publish/s3-place.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { isLong, hasMoreKills, repeats, startSeed } from '../support/trials.ts';
 
 const real = realPlace();
-
-/** The shortest part that AWS takes. */
-const realPartBytes = 5 * 1024 * 1024;
 
 const minuteMs = 60_000;
 const dayMs = 24 * 60 * minuteMs;
@@ -39,17 +35,14 @@ describe.each([
   {
     name: 'the fake',
     isSkipped: false,
-    partBytes: 1000,
-    open: async () => (await openFakeStore({ partBytes: 1000 })).store,
+    open: async () => (await openFakeStore()).store,
   },
   {
     name: 'a real endpoint',
     isSkipped: real === null,
-    partBytes: realPartBytes,
-    open: async () =>
-      await openStore(real ?? fakePlace((await startFakeS3()).endpoint), { partBytes: realPartBytes }),
+    open: async () => await openStore(real ?? fakePlace((await startFakeS3()).endpoint)),
   },
-])('a bucket of $name', ({ open, partBytes, isSkipped }) => {
+])('a bucket of $name', ({ open, isSkipped }) => {
   it.skipIf(isSkipped)('keeps what is written under names, and lists them in their order', async () => {
     const store = await open();
     for (const name of ['b/2', 'a', 'b/1', 'b/10', 'c/1']) await store.replace(name, `text of ${name}`);
@@ -73,9 +66,9 @@ describe.each([
     await store.remove(['1.json', '_conditions']);
   });
 
-  it.skipIf(isSkipped)('takes files of every length, in one piece or in parts', async () => {
+  it.skipIf(isSkipped)('takes files of every length', async () => {
     const store = await open();
-    for (const bytes of [0, 1, partBytes, partBytes + 1]) {
+    for (const bytes of [0, 1, 5_000_000]) {
       const staged = await stage(store, bytes);
       await store.put(`file-${bytes}`, staged.path, staged);
       expect(hashOf(await buffer(store.stream(`file-${bytes}`)))).toBe(staged.sha256);
@@ -109,12 +102,7 @@ describe('a bucket', () => {
     ['put', 'slow-down'],
     ['put', 'cut-before'],
     ['put', 'cut-after'],
-    ['begin', 'slow-down'],
-    ['part', 'cut-before'],
-    ['part', 'cut-after'],
-    ['complete', 'slow-down'],
-    ['complete', 'cut-after'],
-    ['complete', 'late'],
+    ['put', 'late'],
     ['list', 'cut-before'],
     ['list', 'cut-within'],
     ['get', 'slow-down'],
@@ -122,8 +110,8 @@ describe('a bucket', () => {
     ['get', 'cut-within'],
     ['delete', 'cut-after'],
   ])('recovers after a request to %s with the fault %s', async (operation, fault) => {
-    const { fake, store } = await openFakeStore({ partBytes: 1000 });
-    const staged = await stage(store, operation === 'put' ? 900 : 2500);
+    const { fake, store } = await openFakeStore();
+    const staged = await stage(store, 2500);
     let faults = 0;
     fake.fault = (request) =>
       request.operation === operation && !request.key.endsWith('/_conditions') && faults++ === 0
@@ -134,7 +122,6 @@ describe('a bucket', () => {
     expect(hashOf(await buffer(store.stream('file')))).toBe(staged.sha256);
     await store.remove(['file']);
     expect([...fake.objects.keys()]).toEqual(['raw/sync/_conditions']);
-    expect(fake.uploads.size).toBe(0);
     expect(faults).toBeGreaterThan(1);
   });
 
@@ -151,55 +138,36 @@ describe('a bucket', () => {
     },
   );
 
-  it('gives up an upload that fails, and leaves no parts', async () => {
-    const { fake, store } = await openFakeStore({ partBytes: 1000 });
-    const staged = await stage(store, 5000);
-    fake.fault = ({ operation }) =>
-      operation === 'part' && fake.uploads.size > 0 && [...fake.uploads.values()][0]?.parts.size === 2
-        ? { status: 403, code: 'AccessDenied' }
-        : null;
-    await expectFailed(store.put('file', staged.path, staged), 'stop');
-    expect(fake.uploads.size).toBe(0);
-    expect([...fake.objects.keys()]).toEqual(['raw/sync/_conditions']);
-  });
-
   it('ends soon when it is aborted, and closes what it began', async () => {
     const ending = new AbortController();
-    const { fake, store } = await openFakeStore({ partBytes: 1000, signal: ending.signal });
+    const { fake, store } = await openFakeStore({ signal: ending.signal });
     const staged = await stage(store, 5000);
     fake.fault = ({ operation }) => {
-      if (operation !== 'part') return null;
+      if (operation !== 'put') return null;
       setImmediate(() => ending.abort(new Error('stop')));
       return 'silence';
     };
     await expect(store.put('file', staged.path, staged)).rejects.toThrow('stop');
-    expect(fake.uploads.size).toBe(0);
     await store[Symbol.asyncDispose]();
     expect(existsSync(path.dirname(staged.path))).toBe(false);
   });
 
-  it('removes what a killed process has not ended, when it is old enough', async () => {
+  it('removes what a killed process has not uploaded, when it is old enough', async () => {
     useOwnTemp();
-    const { fake, store } = await openFakeStore({ partBytes: 1000 });
-    const killed = await openStore(fakePlace(fake.endpoint), { partBytes: 1000 });
+    const { fake, store } = await openFakeStore();
+    const killed = await openStore(fakePlace(fake.endpoint));
     const staged = await stage(killed, 1500);
-    fake.fault = ({ operation }) =>
-      ['complete', 'abort'].includes(operation) ? { status: 403, code: 'AccessDenied' } : null;
+    fake.fault = ({ operation }) => (operation === 'put' ? { status: 403, code: 'AccessDenied' } : null);
     await expect(killed.put('file', staged.path, staged)).rejects.toThrow('AccessDenied');
-    fake.fault = () => null;
-    const old = { files: 2, bytes: 1500 };
+    const old = { files: 1, bytes: 1500 };
     const none = { files: 0, bytes: 0 };
     const nowMs = Date.now() + minuteMs;
     const prune = async (isDryRun: boolean) => await removeOld(await store.leftovers(), nowMs, isDryRun);
     expect(await prune(false)).toEqual({ removed: none, waiting: old });
-    expect(fake.uploads.size).toBe(1);
     await utimes(staged.path, 0, (Date.now() - dayMs) / 1000 - 1);
-    const startedMs = nowMs - dayMs - 1;
-    for (const [id, upload] of fake.uploads) fake.uploads.set(id, { ...upload, startedMs });
     expect(await prune(true)).toEqual({ removed: old, waiting: none });
-    expect(fake.uploads.size).toBe(1);
+    expect(existsSync(staged.path)).toBe(true);
     expect(await prune(false)).toEqual({ removed: old, waiting: none });
-    expect(fake.uploads.size).toBe(0);
     expect(existsSync(staged.path)).toBe(false);
   });
 
@@ -365,7 +333,7 @@ describe('publications in a bucket', () => {
   });
 
   async function openTarget(idleTimeoutMs = 20_000): Promise<Target> {
-    const store = await openStore(fakePlace(fake.endpoint), { partBytes: 500, idleTimeoutMs });
+    const store = await openStore(fakePlace(fake.endpoint), { idleTimeoutMs });
     return world.target(() => store);
   }
 
@@ -386,7 +354,7 @@ describe('publications in a bucket', () => {
 
   let runs = 0;
 
-  /** Some members, at times so many that their file has parts. */
+  /** Some members. */
   async function change(random: () => number): Promise<void> {
     runs += 1;
     const size = 1 + Math.floor(random() * 12);

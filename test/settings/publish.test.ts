@@ -26,7 +26,6 @@ describe('a target of publish', () => {
       type: 'files',
       directory: path.join(path.dirname(folder.path), 'lake'),
       format: 'parquet',
-      layout: '{connector}/{entity}/g{generation}/{kind}/{publication}-{part}',
       when: { kind: 'after-sync' },
       snapshotEveryMs: null,
       keepMs: null,
@@ -60,11 +59,6 @@ describe('a target of publish', () => {
       [`${files}, connectors: [newsletter, newsletter]`]: 'connectors.1: newsletter is named twice',
       [`${files}, when: { every: 1s }`]: 'when.every: expected at least 10s',
       [`${files}, keep: forever`]: 'keep: expected a duration',
-      [`${files}, layout: '{entity}/{publication}'`]: 'layout: expected {connector} in it',
-      [`${files}, layout: '../{connector}/{entity}/{generation}/{kind}/{publication}-{part}'`]:
-        'layout: expected a relative path',
-      [`${files}, layout: '{connector}/{entity}/{generation}/{kind}/{hour}/{publication}-{part}'`]:
-        'got {hour}',
       'type: s3, bucket: Acme': 'bucket: expected the name of a bucket',
       'type: s3, bucket: acme, accessKeyId: a': 'expected both accessKeyId and secretAccessKey',
       'type: s3, bucket: acme, endpoint: "http://minio.example"': 'endpoint: expected an https',

@@ -16,7 +16,7 @@ const besideTheLedger: Readonly<Record<string, readonly string[]>> = {
   // The files of lines, and which are closed.
   'src/sinks/jsonl/jsonl-sink.ts': ['_sync_files'],
   // Tells the schema of a sink from one of a target.
-  'src/publish/postgres/postgres-target.ts': ['_sync_meta'],
+  'src/publish/postgres-target.ts': ['_sync_meta'],
   // Tells a person where quarantined records are.
   'src/cli/commands/status.ts': ['_sync_quarantine'],
   // Tells a person where quarantined records are.

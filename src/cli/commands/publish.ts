@@ -6,6 +6,17 @@ import {
   targetWork,
   withTarget,
 } from '../../app/publish-target.ts';
+import { usage } from '../../core/errors.ts';
+import { firstNames } from '../../definitions/suggest-name.ts';
+import { heldBackTexts, type PublishEnd } from '../../publish/publication.ts';
+import { catalogueOf, readPublished, dialectNames, generate } from '../../publish/published-schema.ts';
+import type { PrunedTarget } from '../../publish/target.ts';
+import { chosenConnectors, chosenTargets, isStillPublished, targetNamed } from '../../settings/choices.ts';
+import { checkTargets } from '../../settings/load-settings.ts';
+import type { LocalSettings, PublishSettings } from '../../settings/settings.ts';
+import { formatDuration } from '../../settings/texts.ts';
+import { count, counted, longAgo, printable, sizeText, toTheMinute } from '../../telemetry/format.ts';
+import { unfinishedPurgeText } from '../../wording/connector-text.ts';
 import { command, type CommandContext, durationOf } from '../command.ts';
 import {
   errorDocument,
@@ -17,18 +28,6 @@ import {
 } from '../output/exit-codes.ts';
 import { picked } from '../output/json-text.ts';
 import { indentedTable, leftColumns, rightColumns } from '../output/text-table.ts';
-import { usage } from '../../core/errors.ts';
-import { firstNames } from '../../definitions/suggest-name.ts';
-import { heldBackTexts, type PublishEnd } from '../../publish/publication.ts';
-import { catalogueOf, readPublished } from '../../publish/schema/catalogue.ts';
-import { dialectNames, generate } from '../../publish/schema/generate.ts';
-import type { PrunedTarget } from '../../publish/target.ts';
-import { chosenConnectors, chosenTargets, isStillPublished, targetNamed } from '../../settings/choices.ts';
-import { formatDuration } from '../../settings/texts.ts';
-import { checkTargets } from '../../settings/load-settings.ts';
-import type { LocalSettings, PublishSettings } from '../../settings/settings.ts';
-import { count, counted, longAgo, printable, sizeText, toTheMinute } from '../../telemetry/format.ts';
-import { unfinishedPurgeText } from '../../wording/connector-text.ts';
 import { showPublication, staleEntities, staleText } from './publish/show-publication.ts';
 import { generatedText, writeGenerated, type WrittenFile } from './publish/write-generated.ts';
 
@@ -235,8 +234,7 @@ const publishSchema = command({
   },
   help: `
 Names, columns and files are those of the newest publication, or of the connector types where nothing is published. The files
-are meant to be committed: your umask decides who can read them. A file that was edited is left alone, and the new text is written
-beside it as <file>.new.
+are meant to be committed: your umask decides who can read them. A file that was edited is left alone.
 
 Examples:
   $ connector-sync publish schema --dialect dbt --output ./analytics
@@ -289,17 +287,10 @@ function tell({ terminal }: CommandContext, folder: string, files: readonly Writ
     files.filter((file) => file.outcome === outcome).length;
   terminal.print(`${folder}: ${count('written')} written, ${count('unchanged')} unchanged`);
   for (const { path: file, outcome } of files) {
-    const remark = remarks[outcome];
-    if (remark !== null) terminal.note(`${file} ${remark.replace('<file>', file)}`);
+    if (outcome !== 'edited') continue;
+    terminal.note(`${file} was edited and is left as it is; without it, it is written again`);
   }
 }
-
-const remarks: Readonly<Record<WrittenFile['outcome'], string | null>> = {
-  written: null,
-  unchanged: null,
-  beside: 'was edited and is left as it is; the new text is in <file>.new',
-  edited: 'was edited and is left as it is; nothing in it is out of date',
-};
 
 const help = `
 A publication is atomic, and holds what changed since the one before, deletes included. It reads what
@@ -352,7 +343,7 @@ async function runPublish(
   withinMs: number | null,
 ): Promise<ExitCode> {
   return await ofEachTarget(context, names, async (target, settings) => {
-    if (asked.isSnapshotAsked && !('layout' in target)) {
+    if (asked.isSnapshotAsked && !('format' in target)) {
       context.terminal.note(`${target.name}: tables need no snapshot, because they show all rows`);
     }
     const end = await showPublication(context, settings, target, asked);

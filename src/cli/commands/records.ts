@@ -1,10 +1,17 @@
 import { dirname, resolve } from 'node:path';
 import { explainRow } from '../../app/explain-row.ts';
 import { parseRecordKey } from '../../app/stored-fields.ts';
-import type { EntityTable } from '../../core/records.ts';
 import { usage } from '../../core/errors.ts';
-import { csvFormat, jsonlFormat, type RecordFormat } from '../../export/record-format.ts';
-import { checkSince, openChanges, type EntityChanges, type ExportEnd } from '../../export/open-changes.ts';
+import type { EntityTable } from '../../core/records.ts';
+import {
+  csvFormat,
+  jsonlFormat,
+  type RecordFormat,
+  checkSince,
+  openChanges,
+  type EntityChanges,
+  type ExportEnd,
+} from '../../export/exported-changes.ts';
 import { createPrivateDirectory } from '../../files/private-file.ts';
 import { entityTarget } from '../../settings/choices.ts';
 import type { RunSummary } from '../../sinks/ledger-reader.ts';

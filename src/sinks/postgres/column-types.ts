@@ -28,7 +28,7 @@ export function tableName(connector: string, entity: string): string {
 }
 
 /** `json` keeps every digit of the input, where `jsonb` would not. */
-export const binaryType: Readonly<Record<FieldType, BinaryType>> = {
+export const binaryType = {
   string: 'text',
   integer: 'bigint',
   number: 'double precision',
@@ -36,7 +36,7 @@ export const binaryType: Readonly<Record<FieldType, BinaryType>> = {
   object: 'json',
   array: 'json',
   any: 'json',
-};
+} as const satisfies Readonly<Record<FieldType, BinaryType>>;
 
 /** Texts are compared byte by byte, whatever the server's locale. */
 export const sqlType: Readonly<Record<FieldType, string>> = { ...binaryType, string: 'text COLLATE "C"' };

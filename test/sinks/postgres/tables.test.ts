@@ -1,7 +1,7 @@
 import { describe, expect, it, afterAll, beforeAll } from 'vitest';
 import { isConnectorName, isDeclaredName, maxNameLength } from '../../../src/core/names.ts';
 import type { Column, EntityTable, FieldType } from '../../../src/core/records.ts';
-import { openPostgresTarget } from '../../../src/publish/postgres/postgres-target.ts';
+import { openPostgresTarget } from '../../../src/publish/postgres-target.ts';
 import type { Partition } from '../../../src/sinks/partition.ts';
 import { tableName } from '../../../src/sinks/postgres/column-types.ts';
 import { columnsThatFit } from '../../../src/sinks/postgres/postgres-tables.ts';
@@ -39,7 +39,7 @@ import { targetContract } from '../../contracts/target-contract.ts';
 import { sharedPostgres, askPostgres, type PrivatePostgres } from '../../support/postgres.ts';
 import { useMart } from '../../support/publish/mart.ts';
 import { postgresTableRows } from '../../support/publish/read-tables.ts';
-import { untilEnd, tableOf } from '../../support/publish/stored-model.ts';
+import { tableHow, tableOf } from '../../support/publish/stored-model.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 import { copyNews } from '../../support/sinks/copying.ts';
 import { hostileText } from '../../support/sinks/hostile-texts.ts';
@@ -487,7 +487,7 @@ describe('odd settings', async () => {
 
   describe('a target in PostgreSQL with odd settings', () => {
     targetContract({
-      open: async (folder) => openPostgresTarget({ ...placeOf(folder), connection }, untilEnd),
+      open: async (folder) => openPostgresTarget({ ...placeOf(folder), connection }, tableHow),
       rows: async (folder, entity) =>
         await postgresTableRows(client(), schemaOf(folder), {
           connector: entity.connector,

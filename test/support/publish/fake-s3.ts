@@ -1,12 +1,11 @@
-import { createHash, randomUUID } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { dirname, join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { setTimeout as wait } from 'node:timers/promises';
 
-export type S3Operation =
-  'put' | 'get' | 'head' | 'list' | 'uploads' | 'delete' | 'begin' | 'part' | 'complete' | 'abort';
+export type S3Operation = 'put' | 'get' | 'list' | 'delete';
 import { Secret } from '../../../src/core/secret.ts';
 import type { S3Place } from '../../../src/publish/s3-store.ts';
 import { listen } from '../listen.ts';
@@ -40,17 +39,10 @@ interface S3Object {
   readonly modifiedAtMs: number;
 }
 
-interface S3Upload {
-  readonly key: string;
-  readonly startedMs: number;
-  readonly parts: Map<number, Buffer>;
-}
-
 export interface FakeS3 extends AsyncDisposable {
   readonly endpoint: string;
   /** By key, in no order. */
   readonly objects: Map<string, S3Object>;
-  readonly uploads: Map<string, S3Upload>;
   readonly requests: S3Request[];
   /** Asked for each request. */
   fault: (request: S3Request) => S3Fault | null;
@@ -93,7 +85,6 @@ export async function startFakeS3(): Promise<FakeS3> {
   const fake: FakeS3 = {
     endpoint: origin,
     objects: new Map(),
-    uploads: new Map(),
     requests: [],
     fault: () => null,
     keepsConditions: true,
@@ -115,7 +106,7 @@ async function answer(fake: FakeS3, request: IncomingMessage, response: ServerRe
   const url = new URL(request.url ?? '/', fake.endpoint);
   const [, bucket = '', ...rest] = decodeURIComponent(url.pathname).split('/');
   const key = rest.join('/');
-  const asked = { operation: operationOf(request, key, url), key, headers: request.headers };
+  const asked = { operation: operationOf(request, key), key, headers: request.headers };
   fake.requests.push(asked);
   const fault = fake.fault(asked);
   if (fault === 'silence') return;
@@ -141,15 +132,12 @@ async function answer(fake: FakeS3, request: IncomingMessage, response: ServerRe
     response.write(bytes.subarray(0, bytes.length >> 1), () => request.socket.destroy());
     return;
   }
-  response.end(asked.operation === 'head' || status === 204 ? undefined : bytes);
+  response.end(status === 204 ? undefined : bytes);
 }
 
-function operationOf({ method }: IncomingMessage, key: string, { searchParams: query }: URL): S3Operation {
-  if (method === 'GET') return query.has('uploads') ? 'uploads' : key === '' ? 'list' : 'get';
-  if (method === 'HEAD') return 'head';
-  if (method === 'POST') return query.has('uploadId') ? 'complete' : 'begin';
-  if (method === 'DELETE') return query.has('uploadId') ? 'abort' : 'delete';
-  return query.has('uploadId') ? 'part' : 'put';
+function operationOf({ method }: IncomingMessage, key: string): S3Operation {
+  if (method === 'GET') return key === '' ? 'list' : 'get';
+  return method === 'DELETE' ? 'delete' : 'put';
 }
 
 /** What no server does, whatever was asked. */
@@ -167,7 +155,6 @@ function refusal({ headers }: S3Request, bucket: string, body: Buffer): Answer |
 function apply(fake: FakeS3, { operation, key, headers }: S3Request, url: URL, body: Buffer): Answer {
   const query = url.searchParams;
   const found = fake.objects.get(key);
-  const upload = fake.uploads.get(query.get('uploadId') ?? '');
   switch (operation) {
     case 'put':
       if (found !== undefined && headers['if-none-match'] === '*' && fake.keepsConditions) {
@@ -175,7 +162,6 @@ function apply(fake: FakeS3, { operation, key, headers }: S3Request, url: URL, b
       }
       fake.objects.set(key, { body, modifiedAtMs: Date.now() });
       return { status: 200, headers: { etag: etagOf(body) } };
-    case 'head':
     case 'get':
       return found === undefined ? failure(404, 'NoSuchKey') : content(found, headers);
     case 'delete':
@@ -183,25 +169,6 @@ function apply(fake: FakeS3, { operation, key, headers }: S3Request, url: URL, b
       return { status: 204 };
     case 'list':
       return listing(fake, query);
-    case 'uploads':
-      return xml(
-        `<ListMultipartUploadsResult>${[...fake.uploads].map(uploadText).join('')}</ListMultipartUploadsResult>`,
-      );
-    case 'begin': {
-      const id = randomUUID();
-      fake.uploads.set(id, { key, startedMs: Date.now(), parts: new Map() });
-      return xml(`<InitiateMultipartUploadResult><UploadId>${id}</UploadId></InitiateMultipartUploadResult>`);
-    }
-    case 'part':
-      if (upload === undefined) return failure(404, 'NoSuchUpload');
-      upload.parts.set(Number(query.get('partNumber')), body);
-      return { status: 200, headers: { etag: etagOf(body) } };
-    case 'abort':
-      return fake.uploads.delete(query.get('uploadId') ?? '')
-        ? { status: 204 }
-        : failure(404, 'NoSuchUpload');
-    case 'complete':
-      return upload === undefined ? failure(404, 'NoSuchUpload') : complete(fake, key, query, body);
   }
 }
 
@@ -214,25 +181,6 @@ function content({ body, modifiedAtMs }: S3Object, headers: IncomingMessage['hea
   if (first === undefined) return { status: 200, body, headers: common };
   const range = `bytes ${first}-${body.length - 1}/${body.length}`;
   return { status: 206, body: body.subarray(Number(first)), headers: { ...common, 'content-range': range } };
-}
-
-function complete(fake: FakeS3, key: string, query: URLSearchParams, body: Buffer): Answer {
-  const id = query.get('uploadId') ?? '';
-  const parts = fake.uploads.get(id)?.parts ?? new Map<number, Buffer>();
-  const named = [...body.toString().matchAll(/<Part>(.*?)<\/Part>/gs)].map(([, part = '']) => ({
-    number: Number(/<PartNumber>(\d+)</.exec(part)?.[1]),
-    etag: /<ETag>(.*?)</.exec(part)?.[1]?.replaceAll('&quot;', '"'),
-  }));
-  const inOrder = named.every(({ number }, index) => index === 0 || number > (named[index - 1]?.number ?? 0));
-  const bodies = named.map(({ number, etag }) => {
-    const part = parts.get(number);
-    return part !== undefined && etagOf(part) === etag ? part : null;
-  });
-  if (!inOrder || bodies.length === 0 || bodies.includes(null)) return failure(400, 'InvalidPart');
-  const whole = Buffer.concat(bodies.flatMap((part) => part ?? []));
-  fake.objects.set(key, { body: whole, modifiedAtMs: Date.now() });
-  fake.uploads.delete(id);
-  return xml(`<CompleteMultipartUploadResult><Key>${key}</Key></CompleteMultipartUploadResult>`);
 }
 
 function listing(fake: FakeS3, query: URLSearchParams): Answer {
@@ -257,11 +205,6 @@ function listing(fake: FakeS3, query: URLSearchParams): Answer {
 /** The order of S3. */
 function byBytes(left: string, right: string): number {
   return Buffer.compare(Buffer.from(left), Buffer.from(right));
-}
-
-function uploadText([id, { key, startedMs }]: readonly [string, S3Upload]): string {
-  const at = new Date(startedMs).toISOString();
-  return `<Upload><Key>${key}</Key><UploadId>${id}</UploadId><Initiated>${at}</Initiated></Upload>`;
 }
 
 const xml = (body: string): Answer => ({ status: 200, body: `<?xml version="1.0"?>${body}` });

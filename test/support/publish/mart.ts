@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import pg from 'pg';
 import { afterAll, beforeAll } from 'vitest';
-import { openPostgresTarget, type PostgresPlace } from '../../../src/publish/postgres/postgres-target.ts';
+import { openPostgresTarget, type PostgresPlace } from '../../../src/publish/postgres-target.ts';
 import { sharedPostgres, type PrivatePostgres } from '../postgres.ts';
-import { publishedModel, untilEnd, type StoredModel } from './stored-model.ts';
+import { publishedModel, tableHow, type StoredModel } from './stored-model.ts';
 
 type TextRow = Readonly<Record<string, string | null>>;
 
@@ -49,7 +49,7 @@ export function useMart() {
     ) => {
       const schema = schemaOf(folder);
       await ask(`SET search_path = ${schema}`);
-      const target = openPostgresTarget({ ...placeOf(folder, deletes), ...change }, untilEnd);
+      const target = openPostgresTarget({ ...placeOf(folder, deletes), ...change }, tableHow);
       return { ...publishedModel(target, model), schema, ask };
     },
   };

@@ -12,16 +12,14 @@ import {
   noCounts,
 } from '../../../src/core/records.ts';
 import { openFolderStore } from '../../../src/publish/folder-store.ts';
-import { defaultLayout } from '../../../src/settings/publish-file.ts';
-import type { ObjectStore } from '../../../src/publish/object-store.ts';
 import { openObjectTarget } from '../../../src/publish/object-target.ts';
-import { type FileFormat, openRowFileWriters } from '../../../src/publish/row-files.ts';
 import type { PublishEnd, PublishRequest } from '../../../src/publish/publication.ts';
-import type { Target } from '../../../src/publish/target.ts';
-import type { StoredRecord } from '../../../src/sinks/readings.ts';
+import { type FileFormat, openRowFileWriters } from '../../../src/publish/row-files.ts';
+import type { ObjectStore, Target } from '../../../src/publish/target.ts';
+import type { Seal } from '../../../src/sinks/partition.ts';
+import type { StoredRecord } from '../../../src/sinks/record-reader.ts';
 import { openExistingRecords, openSink } from '../../../src/sinks/registry.ts';
 import type { Sink, SinkOptions } from '../../../src/sinks/sink-access.ts';
-import type { Seal } from '../../../src/sinks/partition.ts';
 import type { CommittedPage, PageCommit } from '../../../src/sinks/sink.ts';
 import {
   entityReport,
@@ -90,7 +88,6 @@ export function openPublishWorld() {
       store: { ...store, ...change(store) },
       writers: openRowFileWriters(),
       format,
-      layout: defaultLayout,
       clock,
     });
   };

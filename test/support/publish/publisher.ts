@@ -1,7 +1,6 @@
 import { systemClock } from '../../../src/core/clock.ts';
 import { openTarget } from '../../../src/publish/open-target.ts';
 import type { OpenPublication, Target } from '../../../src/publish/target.ts';
-import { defaultLayout } from '../../../src/settings/publish-file.ts';
 import type { PublishPlace, PublishSettings } from '../../../src/settings/settings.ts';
 import { fakePlace } from './fake-s3.ts';
 import { publishNow, connectorOf } from './publish-now.ts';
@@ -18,7 +17,7 @@ export interface Publishing {
  * the second one, once for each message, and answers how it ended.
  */
 const [, , path = '', given = ''] = process.argv;
-const files = { format: 'jsonl', layout: defaultLayout } as const;
+const files = { format: 'jsonl' } as const;
 
 function placeOf(): PublishPlace {
   // `as`: what the test has written.

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { onTestFinished, vi } from 'vitest';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { onTestFinished, vi } from 'vitest';
 import { Secret } from '../../../src/core/secret.ts';
-import type { ObjectStore } from '../../../src/publish/object-store.ts';
 import { openS3Store, type S3Place, type S3StoreOptions } from '../../../src/publish/s3-store.ts';
+import type { ObjectStore } from '../../../src/publish/target.ts';
 import { fakePlace, startFakeS3, type FakeS3 } from './fake-s3.ts';
 
 /** Both closed when the test ends. */

@@ -1,3 +1,4 @@
+import { systemClock } from '../../../src/core/clock.ts';
 import { expect } from 'vitest';
 import type { ConnectorName, EntityName, RunId } from '../../../src/core/names.ts';
 import { keyTextOf, type Column, type ColumnValue, type EntityTable } from '../../../src/core/records.ts';
@@ -104,6 +105,8 @@ export function people(model: StoredModel, count = 3): StoredEntity {
 
 /** Never aborted. */
 export const untilEnd = new AbortController().signal;
+/** How a target with tables is opened. */
+export const tableHow = { keepMs: null, clock: systemClock, signal: untilEnd };
 
 /** A target, and a model whose changes are published into it. */
 export function publishedModel(target: Target, model: StoredModel = emptyModel()) {

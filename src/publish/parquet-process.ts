@@ -3,14 +3,76 @@ import { closeSync, fstatSync, fsyncSync, readSync, writeSync } from 'node:fs';
 import * as zlib from 'node:zlib';
 import { parquetMetadata, type SchemaElement } from 'hyparquet';
 import { ByteWriter, type ColumnSource, ParquetWriter } from 'hyparquet-writer';
-import { SyncError } from '../../core/errors.ts';
-import { writeNumber } from '../../core/json.ts';
-import type { ColumnValue, FieldType } from '../../core/records.ts';
-import { openPrivateFile } from '../../files/private-file.ts';
-import { toFileError } from '../folder-store.ts';
-import type { RowsOfFile } from '../manifest.ts';
-import { isJsonColumn } from '../../sinks/decisions/stored-table.ts';
-import type { StoredRecord } from '../../sinks/readings.ts';
+import { answerParent, explainedAs } from '../child/start-child.ts';
+import type { Instant } from '../core/clock.ts';
+import { SyncError } from '../core/errors.ts';
+import { writeNumber } from '../core/json-text.ts';
+import type { RunId } from '../core/names.ts';
+import type { ColumnValue, FieldType } from '../core/records.ts';
+import { openPrivateFile } from '../files/private-file.ts';
+import { isJsonColumn } from '../sinks/decisions/stored-table.ts';
+import type { StoredRecord } from '../sinks/record-reader.ts';
+import { toFileError } from './folder-store.ts';
+import type { RowsOfFile } from './manifest.ts';
+
+/** A `StoredRecord` without the names of its members: with them it takes a process twice the time to receive one. */
+export type SentRow = readonly [
+  isDeleted: boolean,
+  seq: number,
+  changedAt: Instant,
+  run: RunId,
+  extra: string | null,
+  ...values: readonly ColumnValue[],
+];
+
+/**
+ * The entry point of a process that writes Parquet: it writes and compresses without a pause for anything else, which
+ * is why it is a process. It writes one file after the other. A file that failed is closed.
+ */
+let file: ParquetFile | null = null;
+
+const calls = {
+  create: ({ path, columns }: { readonly path: string; readonly columns: readonly RecordColumn[] }): void => {
+    leave();
+    file = createParquetFile(path, columns);
+  },
+  /** Gives the bytes so far. */
+  write: (rows: readonly SentRow[]) =>
+    leftOnFailure((open) =>
+      open.write(
+        rows.map(([isDeleted, seq, changedAt, run, extra, ...values]) => {
+          return { isDeleted, seq, changedAt, run, extra, values };
+        }),
+      ),
+    ),
+  close: (expected: RowsOfFile) => {
+    const closed = leftOnFailure((open) => open.close(expected));
+    file = null;
+    return closed;
+  },
+  /** It will be removed. */
+  leave: (_none: null): void => leave(),
+};
+
+export type ParquetCalls = typeof calls;
+
+const explain = explainedAs('A Parquet file could not be written', 'TARGET_FAILED', 'stop');
+answerParent(calls, { explain });
+
+function leftOnFailure<Result>(work: (open: ParquetFile) => Result): Result {
+  if (file === null) throw new Error('a file was written to that is not open');
+  try {
+    return work(file);
+  } catch (error) {
+    leave();
+    throw error;
+  }
+}
+
+function leave(): void {
+  file?.[Symbol.dispose]();
+  file = null;
+}
 
 /** A column of the record, by its name in the file. */
 export interface RecordColumn {
@@ -20,9 +82,9 @@ export interface RecordColumn {
 }
 
 /** A value for the Parquet writer. */
-export type ParquetValue = string | number | bigint | boolean | null;
+type ParquetValue = string | number | bigint | boolean | null;
 
-export interface ParquetColumn {
+interface ParquetColumn {
   readonly element: SchemaElement;
   /** JSON text. */
   readonly isJson?: boolean;
@@ -31,12 +93,12 @@ export interface ParquetColumn {
 }
 
 /** A value is not of its column's type. */
-export class ValueError extends Error {
+class ValueError extends Error {
   override readonly name = 'ValueError';
 }
 
 /** The columns of a file in their order. A deleted record has the key alone, and the columns that the program adds. */
-export function parquetColumns(columns: readonly RecordColumn[]): readonly ParquetColumn[] {
+function parquetColumns(columns: readonly RecordColumn[]): readonly ParquetColumn[] {
   return [...columns.map(recordColumn), ...ownColumns];
 }
 
@@ -140,13 +202,13 @@ const groupChars = 16 * 1024 * 1024;
 /** Bytes that are held before they are written to the disk. */
 const heldBytes = 1024 * 1024;
 
-export type ParquetFile = ReturnType<typeof createParquetFile>;
+type ParquetFile = ReturnType<typeof createParquetFile>;
 
 /**
  * One Parquet file, written synchronously by a process that does nothing else. Created for its owner alone. Disposed,
  * it is closed; the caller removes it. It and its methods throw `SyncError` TARGET_FAILED.
  */
-export function createParquetFile(path: string, record: readonly RecordColumn[]) {
+function createParquetFile(path: string, record: readonly RecordColumn[]) {
   const columns = parquetColumns(record);
   let isOpen = true;
   const explained = <Result>(work: () => Result): Result => {

@@ -1,16 +1,18 @@
 import type * as duckdb from '@duckdb/node-api';
 import type { DuckDBType, DuckDBValue } from '@duckdb/node-api';
-import { SyncError } from '../../core/errors.ts';
-import type { ColumnValue, FieldType } from '../../core/records.ts';
-import { withoutHalves } from '../row-files.ts';
-import type { PlannedEntity } from '../target.ts';
-import { rowColumns, rowOf } from '../../sql/statement.ts';
+import { SyncError } from '../core/errors.ts';
+import type { ColumnValue } from '../core/records.ts';
+import { withoutHalves } from './row-files.ts';
+import { rowColumns, rowOf } from '../sql/statement.ts';
 
 export type Library = typeof duckdb;
 
 export type Duckdb = Awaited<ReturnType<typeof openDuckdb>>;
 
-type Values = Record<string, duckdb.DuckDBValue>;
+export type SentValue = string | number | boolean | null;
+
+/** Values by the names that a statement has for them, as in `:name`. */
+type Values = Readonly<Record<string, SentValue>>;
 
 /**
  * Beyond this limit DuckDB uses the disk, except for the rows that it works on: 2,048 of a table at once, however long
@@ -18,11 +20,9 @@ type Values = Record<string, duckdb.DuckDBValue>;
  */
 const memoryLimit = '256MB';
 /** For rows of up to 256 KiB, each of which may take a block of that size, and for tables of many columns. */
-const largerLimit = '640MB';
-/** Characters of a row: 2,048 such rows may need more than the usual memory. */
-export const longChars = 32 * 1024;
-/** The name of a file that is written. */
-const fileName = 'published_file';
+export const largerLimit = '640MB';
+/** The name of the open file in statements. */
+export const fileName = 'published_file';
 
 /**
  * Nothing is downloaded: the library has everything that these files need. The rest goes to a folder beside the file.
@@ -42,28 +42,81 @@ const settings = {
  */
 export async function openDuckdb(path: string, how: 'read' | 'write') {
   const library = await loadLibrary();
-  const more = { ...settings, temp_directory: `${path}.tmp` };
-  const instance =
-    how === 'read'
-      ? await library.DuckDBInstance.create(path, { ...more, access_mode: 'READ_ONLY' })
-      : await library.DuckDBInstance.create(':memory:', more);
+  const instance = await library.DuckDBInstance.create(':memory:', {
+    ...settings,
+    temp_directory: `${path}.tmp`,
+  });
   const connection = await instance.connect();
-  if (how === 'write') await attach(connection, path);
-  return {
-    library,
-    connection,
-    run: async (sql: string, values?: Values): Promise<void> => void (await connection.run(sql, values)),
-    /** Integers are numbers, and names are in camel case. */
-    rows: async <Row extends object>(sql: string, values?: Values): Promise<readonly Row[]> => {
-      const reader = await connection.runAndReadAll(sql, values);
-      const columns = rowColumns(reader.columnNames());
-      return reader.getRows().map((cells) => rowOf(columns, cells, numbered) as Row);
-    },
-    [Symbol.dispose]: (): void => {
-      connection.closeSync();
-      instance.closeSync();
-    },
+  const dispose = (): void => {
+    connection.closeSync();
+    instance.closeSync();
   };
+  try {
+    await attach(connection, path, how);
+  } catch (error) {
+    dispose();
+    throw error;
+  }
+  let appending: Appending | null = null;
+  return {
+    run: async (sql: string, values: Values): Promise<void> =>
+      void (await connection.run(...named(sql, values))),
+    /** Integers are numbers, and names are in camel case. */
+    rows: async (sql: string, values: Values): Promise<readonly object[]> => {
+      const reader = await connection.runAndReadAll(...named(sql, values));
+      const columns = rowColumns(reader.columnNames());
+      return reader.getRows().map((cells) => rowOf(columns, cells, numbered));
+    },
+    /** Later rows go to the end of this table. */
+    appendTo: async ({ catalog, schema, name, types }: AppendedTable): Promise<void> => {
+      const fields = types.map((type) => fieldTypes[type]);
+      // Reused, because the garbage collector does not see the memory that it holds outside the heap.
+      const chunk = library.DuckDBDataChunk.create(fields.map(({ type }) => type(library)));
+      appending = { appender: await connection.createAppender(name, schema, catalog), fields, chunk };
+    },
+    append: (rows: readonly AppendedRow[]): void => {
+      const { appender, fields, chunk } = opened(appending);
+      for (let first = 0; first < rows.length; first += chunkRows) {
+        const some = rows.slice(first, first + chunkRows);
+        chunk.reset();
+        chunk.setColumns(
+          fields.map(({ read }, index) =>
+            some.map((row) => {
+              const value = row[index] ?? null;
+              return value === null ? null : read(value, library);
+            }),
+          ),
+        );
+        appender.appendDataChunk(chunk);
+      }
+    },
+    flush: (): void => opened(appending).appender.flushSync(),
+    endAppend: (): void => {
+      opened(appending).appender.closeSync();
+      appending = null;
+    },
+    [Symbol.dispose]: dispose,
+  };
+}
+
+/** The size of DuckDB's vectors. */
+const chunkRows = 2_048;
+
+interface Appending {
+  readonly appender: duckdb.DuckDBAppender;
+  readonly fields: readonly Field[];
+  readonly chunk: duckdb.DuckDBDataChunk;
+}
+
+function opened(appending: Appending | null): Appending {
+  if (appending === null) throw new TypeError('Rows came before their table');
+  return appending;
+}
+
+/** Statements with values have no text or name in quotes with a colon in it. */
+function named(sql: string, values: Values): [sql: string, values?: Record<string, SentValue>] {
+  const names = Object.keys(values);
+  return names.length === 0 ? [sql] : [sql.replaceAll(/(?<!:):(?=[a-z])/g, '$'), { ...values }];
 }
 
 function numbered(cell: unknown): unknown {
@@ -74,15 +127,15 @@ function numbered(cell: unknown): unknown {
  * Attaches without a log: all rows of a small transaction would pass through it, which takes three times their memory.
  * DuckDB before 1.5 always has one.
  */
-async function attach(connection: duckdb.DuckDBConnection, path: string): Promise<void> {
-  const sql = `ATTACH ${quotedText(path)} AS ${fileName}`;
-  await connection.run(`${sql} (RECOVERY_MODE no_wal_writes)`).catch(() => connection.run(sql));
+async function attach(
+  connection: duckdb.DuckDBConnection,
+  path: string,
+  how: 'read' | 'write',
+): Promise<void> {
+  const sql = `ATTACH '${path.replaceAll("'", "''")}' AS ${fileName}`;
+  if (how === 'read') await connection.run(`${sql} (READ_ONLY)`);
+  else await connection.run(`${sql} (RECOVERY_MODE no_wal_writes)`).catch(() => connection.run(sql));
   await connection.run(`USE ${fileName}`);
-}
-
-/** Raises the limit from now on. Other publications do not get as much, because DuckDB would fill it. */
-export async function allowMoreMemory(db: Duckdb): Promise<void> {
-  await db.run(`SET memory_limit = '${largerLimit}'`);
 }
 
 /** Version of the DuckDB in this process; empty before it is loaded. */
@@ -160,102 +213,43 @@ function withoutValues(error: unknown): string {
   return text.length < error.message.length ? `${text} …` : text;
 }
 
-/**
- * The name of the open file, which statements put in front of a schema: alone, the schema's name may be the file's too.
- */
-export async function catalogOf(db: Duckdb): Promise<string> {
-  const [main] = await db.rows<{ readonly name: string }>('SELECT current_database() AS name');
-  return main?.name ?? '';
-}
-
-/** A text in SQL. */
-export function quotedText(value: string): string {
-  return `'${value.replaceAll("'", "''")}'`;
-}
-
-export function incompatible(path: string, found: string, advice: string): SyncError {
-  return new SyncError(`${path} cannot be used as a target: ${found}. ${advice}`, {
-    code: 'TARGET_INCOMPATIBLE',
-    recovery: 'stop',
-    context: { path },
-  });
-}
-
-export type BuiltEntity = Pick<
-  PlannedEntity,
-  'connector' | 'entity' | 'generation' | 'key' | 'columns' | 'isNewGeneration'
->;
-
-/** The values of the columns, then `_extra`, `_seq`, `_changed_at`, `_run_id` and `_deleted` (0 or 1). */
-export type BuiltRow = readonly ColumnValue[];
-
-/** Number of characters in all texts of a row. */
-export function charsOf(row: BuiltRow): number {
-  let chars = 0;
-  for (const value of row) if (typeof value === 'string') chars += value.length;
-  return chars;
-}
-
-/** A column of a table: its type, and how a value becomes one of DuckDB. */
-export interface Field {
+/** Where rows are appended, and the types of its columns. */
+export interface AppendedTable {
+  readonly catalog: string;
+  readonly schema: string;
   readonly name: string;
-  readonly sql: string;
+  readonly types: readonly (keyof typeof fieldTypes)[];
+}
+
+/** The values of the columns, as far as they are not null at the end. */
+export type AppendedRow = readonly ColumnValue[];
+
+/** How a value becomes one of DuckDB. */
+interface Field {
   readonly type: (library: Library) => DuckDBType;
   readonly read: (value: Exclude<ColumnValue, null>, library: Library) => DuckDBValue;
 }
 
-const text = { sql: 'VARCHAR', type: ({ VARCHAR }: Library) => VARCHAR, read: String };
-const integer = {
-  sql: 'BIGINT',
-  type: ({ BIGINT }: Library) => BIGINT,
-  read: (value: string | number | bigint) => BigInt(value),
-};
-const boolean = {
-  sql: 'BOOLEAN',
-  type: ({ BOOLEAN }: Library) => BOOLEAN,
-  read: (value: string | number | bigint) => Number(value) !== 0,
-};
-/**
- * Its text, as it came, without `\ud83d` alone: DuckDB's functions on JSON fail on it, for all rows that a query
- * reads.
- */
-const json = {
-  sql: 'JSON',
-  type: ({ VARCHAR }: Library) => VARCHAR,
-  read: (value: string | number | bigint) => {
-    const text = String(value);
-    return /\\u[dD][89a-fA-F]/.test(text) ? withoutHalves(text, '\\ufffd') : text;
+/** By the names that `binaryType` has for them. */
+const fieldTypes = {
+  text: { type: ({ VARCHAR }) => VARCHAR, read: String },
+  bigint: { type: ({ BIGINT }) => BIGINT, read: (value) => BigInt(value) },
+  'double precision': { type: ({ DOUBLE }) => DOUBLE, read: Number },
+  boolean: { type: ({ BOOLEAN }) => BOOLEAN, read: (value) => Number(value) !== 0 },
+  /**
+   * Its text, as it came, without `\ud83d` alone: DuckDB's functions on JSON fail on it, for all rows that a query
+   * reads.
+   */
+  json: {
+    type: ({ VARCHAR }) => VARCHAR,
+    read: (value) => {
+      const json = String(value);
+      return /\\u[dD][89a-fA-F]/.test(json) ? withoutHalves(json, '\\ufffd') : json;
+    },
   },
-};
-const instant = {
-  sql: 'TIMESTAMPTZ',
-  type: ({ TIMESTAMPTZ }: Library) => TIMESTAMPTZ,
-  read: (value: string | number | bigint, { DuckDBTimestampTZValue }: Library) =>
-    new DuckDBTimestampTZValue(BigInt(Date.parse(String(value))) * 1_000n),
-};
-
-export const fieldTypes: Readonly<Record<FieldType, Omit<Field, 'name'>>> = {
-  string: text,
-  integer,
-  number: { sql: 'DOUBLE', type: ({ DOUBLE }) => DOUBLE, read: Number },
-  boolean,
-  object: json,
-  array: json,
-  any: json,
-};
-
-const ownFields: readonly Field[] = [
-  { name: '_extra', ...json },
-  { name: '_seq', ...integer },
-  { name: '_changed_at', ...instant },
-  { name: '_run_id', ...text },
-  { name: '_deleted', ...boolean },
-  { name: '_deleted_at', ...instant },
-];
-
-export const ownTypes = ownFields.map(({ name, sql }) => [name, sql] as const);
-
-/** In the order of a `BuiltRow`, except for `_deleted_at`, which is derived from the values before it. */
-export function fieldsOf({ columns }: Pick<BuiltEntity, 'columns'>): readonly Field[] {
-  return [...columns.map(({ name, type }) => ({ name, ...fieldTypes[type] })), ...ownFields];
-}
+  timestamptz: {
+    type: ({ TIMESTAMPTZ }) => TIMESTAMPTZ,
+    read: (value, { DuckDBTimestampTZValue }) =>
+      new DuckDBTimestampTZValue(BigInt(Date.parse(String(value))) * 1_000n),
+  },
+} satisfies Record<string, Field>;

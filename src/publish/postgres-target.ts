@@ -1,0 +1,639 @@
+import { type ErrorCode, type Recovery, SyncError } from '../core/errors.ts';
+import {
+  columnsSql,
+  keepNewest,
+  namesOf,
+  openTableTarget,
+  ownColumns,
+  ownTables,
+  sameKey,
+  type GivenShape,
+  type NamedEntity,
+  type Stage,
+  type TableChange,
+  type TableDatabase,
+  type TablePlan,
+  type TableTargetOptions,
+  type TargetTables,
+} from './table-target.ts';
+import type { PlannedEntity, Target } from './target.ts';
+import type { PublishPlace } from '../settings/settings.ts';
+import { binaryType, tableName } from '../sinks/postgres/column-types.ts';
+import type { StoredRecord } from '../sinks/record-reader.ts';
+import { keepalives } from '../sql/postgres/connections.ts';
+import { type BinaryValue, encodeRows } from '../sql/postgres/encode-binary.ts';
+import {
+  codeOf,
+  connectProblem,
+  dropValues,
+  failingOf,
+  isServerError,
+} from '../sql/postgres/postgres-error.ts';
+import { openServer, type Server } from '../sql/postgres/server.ts';
+import { type PostgresTx as Tx, type Session, settingSql, txOn } from '../sql/postgres/session.ts';
+import { CertificateError } from '../sql/postgres/tls.ts';
+import { valueSettings } from '../sql/postgres/transaction-settings.ts';
+import { quoted } from '../sql/database.ts';
+
+export type PostgresPlace = Extract<PublishPlace, { readonly type: 'postgres' }>;
+
+/** Tables in a schema of PostgreSQL. Nothing is asked of the server before it is needed. */
+export function openPostgresTarget(place: PostgresPlace, how: TableTargetOptions): Target {
+  return openTableTarget(openPostgresDatabase(place, how.signal), how);
+}
+
+interface Opened {
+  readonly server: Server;
+  /** The schema, quoted, with the point behind it. */
+  readonly at: string;
+  readonly deletes: PostgresPlace['deletes'];
+}
+
+/**
+ * A publication is one transaction: rows come into temporary tables, which lock nothing that others use, and only
+ * `commit` touches the tables of the target. A publisher that is killed leaves nothing.
+ */
+function openPostgresDatabase(
+  { connection, schema, deletes }: PostgresPlace,
+  signal: AbortSignal,
+): TableDatabase {
+  const server = openServer({
+    connection,
+    direct: null,
+    schema,
+    connections: 2,
+    durability: 'full',
+    explain: toTargetError,
+    signal,
+  });
+  const { place } = server;
+  const opened: Opened = { server, at: `${quoted(schema)}.`, deletes };
+  const isThere = async (tx: Tx): Promise<boolean> => await isTargetThere(tx, schema, place);
+  const explained: TableDatabase['explained'] = async (work) => await asked({ place, signal }, work);
+  return {
+    explained,
+    read: async (work, until) => {
+      const readIn = async (tx: Tx) => ((await isThere(tx)) ? await work(tablesIn(tx, opened)) : null);
+      if (until === undefined) return await explained(async () => await server.read(readIn));
+      const either = AbortSignal.any([signal, until]);
+      return await asked({ place, signal: either }, async () => {
+        await using transaction = await openTransaction(server, 'read', either);
+        return await readIn(transaction.tx);
+      });
+    },
+    begin: async (purpose) =>
+      await explained(async () => {
+        if (purpose !== 'probe' && !(await server.read(isThere))) {
+          await server.transact(async (tx) => await makeTarget(tx, schema, place));
+        }
+        const transaction = await openTransaction(server, 'write', signal);
+        if (purpose === 'probe') await makeTarget(transaction.tx, schema, place);
+        return changeIn(transaction, opened);
+      }),
+    leftovers: () => Promise.resolve([]),
+    incompatible: (found, advice) => incompatible(place, found, advice),
+    [Symbol.asyncDispose]: async () => await server[Symbol.asyncDispose](),
+  };
+}
+
+interface PostgresTables extends TargetTables {
+  readonly db: Tx;
+}
+
+/** The tables of the schema in the state that the transaction reads. */
+function tablesIn(db: Tx, { server: { place }, at }: Opened): PostgresTables {
+  const nameOf = ({ connector, entity }: NamedEntity): string => tableName(connector, entity);
+  const sqlName = (entity: NamedEntity): string => `${at}${quoted(nameOf(entity))}`;
+  return {
+    db,
+    at,
+    nameOf,
+    sqlName,
+    typesThere: async (entity) => await typesThere(db, sqlName(entity)),
+    keyProblem: async (entity, given) =>
+      (await uniqueIndexes(db, sqlName(entity))).some((index) => isOnKey(index, given))
+        ? null
+        : 'has lost the unique index on its key',
+    size: async () => {
+      const found = await db.first<{ readonly bytes: number }>(
+        `SELECT coalesce(sum(pg_total_relation_size(to_regclass(:at || quote_ident(table_name)))), 0)::bigint AS bytes
+         FROM ${at}_published_tables`,
+        { at },
+      );
+      return { files: 0, bytes: found?.bytes ?? 0 };
+    },
+    mostCounted: 10_000,
+    isReplaced: false,
+    incompatible: (found, advice) => incompatible(place, found, advice),
+  };
+}
+
+type Transaction = Awaited<ReturnType<typeof openTransaction>>;
+
+function changeIn(transaction: Transaction, opened: Opened): TableChange {
+  const { tx } = transaction;
+  const tables = tablesIn(tx, opened);
+  let stages = 0;
+  return {
+    ...tables,
+    isPrivate: false,
+    reshape: async ({ kind, name }, entity, change) => {
+      const table = tables.sqlName(entity);
+      if (kind === 'empty') await emptyTable(tables, name, table);
+      const grants = kind === 'replace' ? await grantsOn(tx, table) : [];
+      await change();
+      for (const grant of grants) tx.put(grant);
+    },
+    stage: (plan, entity) => {
+      const name = `stage_${(stages += 1)}`;
+      tx.put(`CREATE TEMPORARY TABLE ${name} (${columnsSql(entity)}) ON COMMIT DROP`);
+      const stage = `pg_temp.${name}`;
+      const copy = copyInto(stage, entity);
+      return Promise.resolve<Stage>({
+        append: async (records) => {
+          copy(tx, records);
+          await tx.sent();
+        },
+        merge: async () => await mergeRows(tables, opened.deletes, { plan, entity, stage }),
+      });
+    },
+    takeNumber: async (insert) => await takeNumber(tx, insert),
+    commit: async (attempt) => {
+      await storeAll(tx, opened, attempt);
+      return true;
+    },
+    [Symbol.asyncDispose]: async () => await transaction[Symbol.asyncDispose](),
+  };
+}
+
+/** Another process that publishes the same number waits for this transaction, or this one for that. */
+async function takeNumber(tx: Tx, insert: () => Promise<unknown>): Promise<boolean> {
+  tx.put(`SELECT set_config('lock_timeout', '1h', true)`);
+  try {
+    await insert();
+  } catch (error) {
+    if (codeOf(error) === '23505') return false;
+    throw error;
+  }
+  tx.put(`SELECT set_config('lock_timeout', '5s', true)`);
+  return true;
+}
+
+/**
+ * If the answer is lost, asks the server whether the publication was stored. If it is not visible there, it counts as
+ * failed: the next publication follows the state that it finds.
+ */
+async function storeAll(tx: Session, { server, at }: Opened, attempt: string | null): Promise<void> {
+  try {
+    tx.put('COMMIT');
+    await tx.sent();
+  } catch (error) {
+    if (attempt === null || failingOf(error) !== 'connection') throw error;
+    const ask = `SELECT 1 AS one FROM ${at}_publications WHERE attempt = :attempt::uuid`;
+    const found = await server.whileAway(
+      async () => await server.read(async (later) => await later.first(ask, { attempt })),
+    );
+    if (found === undefined) throw error;
+  }
+}
+
+/**
+ * Statements go through whole tables, so they have no time limit; a lock on a table keeps all others from it, so they
+ * wait for one for a moment only. The server ends the session of a dead client, and an idle one after an hour.
+ */
+const settings = {
+  ...valueSettings,
+  statement_timeout: '0',
+  lock_timeout: '5s',
+  idle_in_transaction_session_timeout: '1h',
+  synchronous_commit: 'on',
+  ...keepalives,
+};
+
+/**
+ * A transaction on a separate connection. Disposed without `COMMIT`, nothing of it is stored. When the signal is
+ * aborted the connection ends, and so does what waits for an answer.
+ */
+async function openTransaction(server: Server, kind: 'write' | 'read', signal: AbortSignal) {
+  signal.throwIfAborted();
+  const client = await server.connect();
+  const tx = txOn(client);
+  const dispose = async (): Promise<void> => {
+    signal.removeEventListener('abort', onAbort);
+    tx.close();
+    await client.end();
+  };
+  const onAbort = (): void => void dispose();
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    // Each statement of a writer must see what was committed while it waited.
+    tx.put(
+      `BEGIN ISOLATION LEVEL ${kind === 'write' ? 'READ COMMITTED READ WRITE' : 'REPEATABLE READ READ ONLY'}`,
+    );
+    tx.put(settingSql(settings, 'transaction'));
+    await tx.sent();
+    return { tx, [Symbol.asyncDispose]: dispose };
+  } catch (error) {
+    await dispose();
+    throw error;
+  }
+}
+
+const publicationColumns = ['number', 'created_at', 'manifest', 'sha256', 'attempt'];
+
+/**
+ * True if a target is in the schema. Throws `SyncError` TARGET_INCOMPATIBLE for a sink, a `_publications` of another
+ * program, or half a target.
+ */
+async function isTargetThere(tx: Tx, schema: string, place: string): Promise<boolean> {
+  const found = await tx.rows<{ readonly name: string; readonly columns: readonly string[] }>(
+    `SELECT c.relname::text AS name, array(SELECT a.attname::text FROM pg_catalog.pg_attribute AS a
+         WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS columns
+     FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+     WHERE n.nspname = :schema AND c.relname IN ('_sync_meta', '_publications', '_published_tables')`,
+    { schema },
+  );
+  if (found.some(({ name }) => name === '_sync_meta')) {
+    throw incompatible(
+      place,
+      'the schema holds a sink of connector-sync',
+      'Name a schema for the publications alone.',
+    );
+  }
+  if (found.length === 0) return false;
+  const publications = found.find(({ name }) => name === '_publications');
+  if (
+    publications !== undefined &&
+    !publicationColumns.every((name) => publications.columns.includes(name))
+  ) {
+    throw incompatible(
+      place,
+      'the schema has a table _publications of another program',
+      'Name another schema.',
+    );
+  }
+  if (found.length === 2) return true;
+  const missing = publications === undefined ? '_publications' : '_published_tables';
+  throw incompatible(
+    place,
+    `the table ${missing} of its schema is gone`,
+    'Restore that table from a backup, or name another schema.',
+  );
+}
+
+/** Makes the schema and the target's own tables where they are not there. Several processes may do so at once. */
+async function makeTarget(tx: Tx, schema: string, place: string): Promise<void> {
+  await checkEncoding(tx, place);
+  await tx.run('SELECT pg_advisory_xact_lock(hashtextextended(:lock, 0))', {
+    lock: `connector-sync ${schema}`,
+  });
+  if (await isTargetThere(tx, schema, place)) return;
+  // IF NOT EXISTS would ask for the right to make one, also where it is there.
+  const known = await tx.rows('SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = :schema', { schema });
+  if (known.length === 0) tx.put(`CREATE SCHEMA ${quoted(schema)}`);
+  for (const statement of ownTables(`${quoted(schema)}.`)) tx.put(statement);
+}
+
+/** A text has other characters than these encodings have. */
+async function checkEncoding(tx: Tx, place: string): Promise<void> {
+  const found = await tx.first<{ readonly encoding: string }>(
+    `SELECT current_setting('server_encoding') AS encoding`,
+  );
+  if (found?.encoding === 'UTF8') return;
+  throw incompatible(
+    place,
+    `the database is encoded as ${found?.encoding}`,
+    "Create one with ENCODING 'UTF8'.",
+  );
+}
+
+/**
+ * Runs `work`. Its failure is thrown as `toTargetError` converts it, or as the signal's reason once that is aborted.
+ */
+async function asked<Result>(
+  { place, signal }: { readonly place: string; readonly signal: AbortSignal },
+  work: () => Promise<Result>,
+): Promise<Result> {
+  try {
+    return await work();
+  } catch (error) {
+    signal.throwIfAborted();
+    throw toTargetError(error, place);
+  }
+}
+
+function incompatible(place: string, found: string, advice: string): SyncError {
+  return new SyncError(`PostgreSQL at ${place} cannot be used as a target: ${found}. ${advice}`, {
+    code: 'TARGET_INCOMPATIBLE',
+    recovery: 'stop',
+    context: { place },
+  });
+}
+
+/**
+ * Converts a failure of the server for the target at `place` to `SyncError` TARGET_FAILED, or TARGET_INCOMPATIBLE if a
+ * person must change something in the schema. Other errors of this program are returned unchanged. The message has no
+ * statement and no value.
+ */
+function toTargetError(error: unknown, place: string): unknown {
+  const cause = error instanceof SyncError || error instanceof CertificateError ? error.cause : error;
+  if (error instanceof SyncError && !error.code.startsWith('SINK_')) return error;
+  const code = codeOf(cause);
+  const failing = failingOf(cause);
+  const said = cause instanceof Error ? cause.message : String(cause);
+  const at = `PostgreSQL at ${place}`;
+  const made = (text: string, recovery: Recovery, kind: ErrorCode = 'TARGET_FAILED'): SyncError => {
+    const context = { place, cause: code === '' ? 'connection' : code };
+    return new SyncError(`${at} ${text}`, { code: kind, recovery, context, cause });
+  };
+  if (!isServerError(cause) && failing === 'other') {
+    const problem = connectProblem(code, said);
+    return problem === null ? error : made(problem, 'stop');
+  }
+  // The detail of this error names objects, and no values.
+  const dependents = isServerError(cause) && code === '2BP01' ? cause.detail?.split('\n') : [];
+  dropValues(cause);
+  if (code === '53100' || code === '53200') {
+    const what = code === '53100' ? 'disk space' : 'memory';
+    return made(
+      `has no ${what} left; nothing of this publication is there. Free some and publish again.`,
+      'retry',
+    );
+  }
+  if (code === '55P03') {
+    return made(
+      'has a lock of another session on a table of the target (for longer than 5 s); nothing of this publication is there. Publish again when that transaction has ended.',
+      'retry',
+    );
+  }
+  if (code === '2BP01') {
+    return made(
+      `has views or other objects on a table, or on a column of it, that has to be replaced (${[said, ...(dependents ?? [])].join('; ')}). Drop them, publish again, and make them again.`,
+      'stop',
+      'TARGET_INCOMPATIBLE',
+    );
+  }
+  if (failing !== 'other') {
+    return made(
+      `cannot be reached or is too busy (${said}). Check the server and the network, and publish again.`,
+      'retry',
+    );
+  }
+  return made(`refused (${code}: ${said}). ${adviceOf(code)}`, 'stop');
+}
+
+function adviceOf(code: string): string {
+  if (code.startsWith('28')) return "Check the user and the password of the target's url.";
+  if (code === '3D000') return 'Create the database, or correct its name in the url.';
+  if (code === '42501') {
+    return 'Let the user create the schema (GRANT CREATE ON DATABASE ... TO ...), or make it the owner of the schema and of its tables.';
+  }
+  if (code === '42809') return 'Rename or drop what stands in its place, and publish again.';
+  if (code.startsWith('23')) {
+    return 'If a constraint or an index was added to a table of the target, drop it, and publish again.';
+  }
+  if (code.startsWith('42')) {
+    return 'If tables of the target were changed, undo that, or publish with --new-generation.';
+  }
+  return 'Check the server and its log.';
+}
+
+/** Null where there is no such table or view. */
+async function typesThere(tx: Tx, table: string): Promise<ReadonlyMap<string, string> | null> {
+  const columns = await tx.rows<{ readonly name: string | null; readonly type: string }>(
+    `SELECT a.attname::text AS name,
+       CASE WHEN a.attgenerated <> '' OR a.attidentity = 'a' THEN 'generated ' ELSE '' END || format_type(a.atttypid, NULL) AS type
+     FROM (SELECT to_regclass(:table) AS id) AS t
+     LEFT JOIN pg_catalog.pg_attribute AS a ON a.attrelid = t.id AND a.attnum > 0 AND NOT a.attisdropped
+     WHERE t.id IS NOT NULL`,
+    { table },
+  );
+  if (columns.length === 0) return null;
+  return new Map(
+    columns.flatMap(({ name, type }): [string, string][] =>
+      name === null ? [] : [[name, type.replace('timestamp with time zone', 'timestamptz')]],
+    ),
+  );
+}
+
+interface UniqueIndex {
+  /** Plain columns of the index. */
+  readonly columns: readonly string[];
+  /** Columns and expressions of the index, as the server writes them. */
+  readonly parts: readonly string[];
+}
+
+/** Indexes that can tell where a row conflicts; no other kind can. */
+async function uniqueIndexes(tx: Tx, table: string): Promise<readonly UniqueIndex[]> {
+  return await tx.rows<UniqueIndex>(
+    `SELECT array(SELECT a.attname::text FROM pg_catalog.pg_attribute AS a
+         WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey[0:(i.indnkeyatts - 1)])) AS columns,
+       array(SELECT pg_get_indexdef(i.indexrelid, part, false) FROM generate_series(1, i.indnkeyatts) AS part) AS parts
+     FROM pg_catalog.pg_index AS i WHERE i.indrelid = to_regclass(:table)
+       AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL`,
+    { table },
+  );
+}
+
+/**
+ * The expression for a text of a key that may be long. An upsert would not find its conflicts by another expression.
+ */
+const hashOfText = /^sha256\(decode\(replace\(.+, E?'\\+'::text, E?'\\+'::text\), 'escape'::text\)\)$/;
+
+function isOnKey({ columns, parts }: UniqueIndex, { key, hasLongKeys }: GivenShape): boolean {
+  if (parts.length !== key.length || !columns.every((name) => key.includes(name))) return false;
+  const hashed = parts.filter((part) => hashOfText.test(part)).length;
+  return hasLongKeys ? hashed > 0 && columns.length + hashed === key.length : columns.length === key.length;
+}
+
+/** Columns that a deletion changes. */
+const markColumns: readonly string[] = ownColumns
+  .map(({ name }) => quoted(name))
+  .filter((name) => name !== '"_extra"');
+
+/** Puts records into a table of these columns. A deleted one has the key alone: nothing else is sure to be there. */
+function copyInto(table: string, shape: PlannedEntity): (tx: Tx, records: readonly StoredRecord[]) => void {
+  const { columns, key } = shape;
+  const types = [...columns.map(({ type }) => binaryType[type]), ...ownColumns.map(({ type }) => type)];
+  const isKey = columns.map(({ name }) => key.includes(name));
+  const sql = `COPY ${table} (${namesOf(shape).join(', ')}) FROM STDIN (FORMAT binary)`;
+  const cells = ({ values, extra, seq, changedAt, run, isDeleted }: StoredRecord): readonly BinaryValue[] => {
+    if (!isDeleted) return [...values, extra, seq, changedAt, run, 0, null];
+    const keyAlone = values.map((value, index) => (isKey[index] === true ? value : null));
+    return [...keyAlone, null, seq, changedAt, run, 1, changedAt];
+  };
+  return (tx, records) => {
+    if (records.length > 0) tx.put(sql, {}, encodeRows(types, records.map(cells)));
+  };
+}
+
+/** An entry of an index has room for a third of a page; longer texts of keys are compared by their hashes. */
+const mostKeyBytes = 2_000;
+
+interface Staged {
+  readonly plan: TablePlan;
+  readonly entity: PlannedEntity;
+  /** As statements name the table with the changes. */
+  readonly stage: string;
+}
+
+/** Throws `SyncError` TARGET_INCOMPATIBLE where the table takes other rows than it is given. */
+async function mergeRows(
+  { db: tx, sqlName, incompatible }: PostgresTables,
+  deletes: PostgresPlace['deletes'],
+  { plan, entity, stage }: Staged,
+): ReturnType<Stage['merge']> {
+  const table = sqlName(entity);
+  await keepNewest(tx, stage, entity.key);
+  const hasLongKeys = plan.hasLongKeys || (await isAnyKeyLong(tx, stage, entity));
+  const unique = uniqueParts(entity, hasLongKeys);
+  await makeKey(tx, table, { plan, key: entity.key, unique, hasLongKeys });
+  const same = sameKey(entity.key);
+  const change = await countChange(tx, `${stage} AS s LEFT JOIN ${table} AS t ON ${same}`);
+  const key = entity.key.map(quoted);
+  const conflict = unique.map((part) => (part.startsWith('"') ? part : `(${part})`)).join(', ');
+  /** Gives how many rows the table took. */
+  const upsert = async (columns: readonly string[], which: string): Promise<number> => {
+    const set = columns.filter((column) => !key.includes(column));
+    return await tx.run(
+      `INSERT INTO ${table} AS t (${columns.join(', ')}) SELECT ${columns.join(', ')} FROM ${stage} WHERE ${which}
+       ON CONFLICT (${conflict}) DO UPDATE SET ${set.map((column) => `${column} = excluded.${column}`).join(', ')} WHERE t._seq < excluded._seq`,
+    );
+  };
+  const upserted = await upsert(namesOf(entity), 'NOT _deleted');
+  const deleted =
+    deletes === 'mark'
+      ? await upsert([...key, ...markColumns], '_deleted')
+      : await tx.run(
+          `DELETE FROM ${table} AS t USING ${stage} AS s WHERE s._deleted AND t._seq < s._seq AND ${same}`,
+        );
+  const expected = change.upserts + (deletes === 'mark' ? change.deletes : change.deletesOfKnown);
+  if (upserted + deleted !== expected) {
+    throw incompatible(
+      `its table ${plan.name} took ${upserted + deleted} of ${expected} changed rows`,
+      'Remove the trigger or rule that keeps rows out of it, then publish again.',
+    );
+  }
+  return {
+    hasLongKeys,
+    live: plan.before.live + change.upserts - change.liveBefore,
+    deleted: plan.before.deleted + (deletes === 'mark' ? change.deletes : 0) - change.deletedBefore,
+  };
+}
+
+/** The parts of the unique index on the key. */
+function uniqueParts(entity: PlannedEntity, hasLongKeys: boolean): readonly string[] {
+  const texts = textKeys(entity);
+  const ofText = hasLongKeys ? hashedText : plainText;
+  return entity.key.map((one) => (texts.includes(one) ? ofText(quoted(one)) : quoted(one)));
+}
+
+interface MadeKey {
+  readonly plan: TablePlan;
+  readonly key: readonly string[];
+  readonly unique: readonly string[];
+  readonly hasLongKeys: boolean;
+}
+
+/** Makes the unique index of a table that has none, or in the place of one that long keys have no room in. */
+async function makeKey(tx: Tx, table: string, { plan, key, unique, hasLongKeys }: MadeKey): Promise<void> {
+  const isFresh = plan.kind === 'make' || plan.kind === 'replace';
+  const isLonger = hasLongKeys && !plan.hasLongKeys;
+  if (!isFresh && !isLonger) return;
+  if (!isFresh) await dropPrimaryKey(tx, table);
+  tx.put(
+    hasLongKeys
+      ? `CREATE UNIQUE INDEX ON ${table} (${unique.map((part) => `(${part})`).join(', ')})`
+      : `ALTER TABLE ${table} ADD PRIMARY KEY (${key.map(quoted).join(', ')})`,
+  );
+}
+
+async function isAnyKeyLong(tx: Tx, stage: string, entity: PlannedEntity): Promise<boolean> {
+  const texts = textKeys(entity);
+  if (texts.length === 0) return false;
+  const bytes = texts.map((name) => `octet_length(${quoted(name)})`).join(' + ');
+  return (await tx.rows(`SELECT 1 FROM ${stage} WHERE ${bytes} > ${mostKeyBytes} LIMIT 1`)).length > 0;
+}
+
+function textKeys({ columns, key }: PlannedEntity): readonly string[] {
+  return key.filter((name) => columns.some((column) => column.name === name && column.type === 'string'));
+}
+
+/**
+ * With the collation of the primary key: an index that was added by hand, for which more keys are equal, then reports
+ * another conflict.
+ */
+function plainText(name: string): string {
+  return `${name} COLLATE "C"`;
+}
+
+/**
+ * An index wants functions that depend on nothing: `convert_to` would not do. A conflict is found by the same
+ * expressions.
+ */
+function hashedText(name: string): string {
+  return `sha256(decode(replace(${name}, E'\\\\', E'\\\\\\\\'), 'escape'))`;
+}
+
+async function dropPrimaryKey(tx: Tx, table: string): Promise<void> {
+  const found = await tx.first<{ readonly name: string }>(
+    `SELECT conname::text AS name FROM pg_catalog.pg_constraint WHERE conrelid = to_regclass(:table) AND contype = 'p'`,
+    { table },
+  );
+  if (found !== undefined) tx.put(`ALTER TABLE ${table} DROP CONSTRAINT ${quoted(found.name)}`);
+}
+
+interface Change {
+  /** Rows that the table does not have, or has in an older state. */
+  readonly upserts: number;
+  readonly deletes: number;
+  /** Deletes of rows that the table has. */
+  readonly deletesOfKnown: number;
+  /** Rows among all of these that the table has as live, and as deleted. */
+  readonly liveBefore: number;
+  readonly deletedBefore: number;
+}
+
+/**
+ * Counts the changes that `mergeRows` will make. `joined`: the rows of the stage, `s`, with those that the table has,
+ * `t`.
+ */
+async function countChange(tx: Tx, joined: string): Promise<Change> {
+  const change = await tx.first<Change>(
+    `SELECT count(*) FILTER (WHERE NOT s._deleted) AS upserts, count(*) FILTER (WHERE s._deleted) AS deletes,
+       count(*) FILTER (WHERE s._deleted AND t._seq IS NOT NULL) AS deletes_of_known,
+       count(*) FILTER (WHERE NOT t._deleted) AS live_before, count(*) FILTER (WHERE t._deleted) AS deleted_before
+     FROM ${joined} WHERE t._seq IS NULL OR t._seq < s._seq`,
+  );
+  return change ?? { upserts: 0, deletes: 0, deletesOfKnown: 0, liveBefore: 0, deletedBefore: 0 };
+}
+
+/**
+ * Keeps indexes and other objects that others have added to the table, and throws `SyncError` TARGET_INCOMPATIBLE if
+ * they keep rows. TRUNCATE would show an empty table to readers of an earlier state.
+ */
+async function emptyTable(
+  { db: tx, incompatible }: PostgresTables,
+  name: string,
+  table: string,
+): Promise<void> {
+  tx.put(`DELETE FROM ${table}`);
+  if ((await tx.first(`SELECT 1 AS one FROM ${table} LIMIT 1`)) === undefined) return;
+  throw incompatible(
+    `its table ${name} kept rows that were deleted`,
+    'Remove the trigger or rule that keeps them, then publish again.',
+  );
+}
+
+/** Statements that give others the rights again that they have on the table. */
+async function grantsOn(tx: Tx, table: string): Promise<readonly string[]> {
+  const rows = await tx.rows<{ readonly grant: string }>(
+    `SELECT format('GRANT %s ON %s TO %s%s', a.privilege_type, :table::text,
+         CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END,
+         CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END) AS grant
+     FROM pg_catalog.pg_class AS c CROSS JOIN LATERAL aclexplode(c.relacl) AS a
+     WHERE c.oid = to_regclass(:table::text) AND a.grantee <> c.relowner`,
+    { table },
+  );
+  return rows.map(({ grant }) => grant);
+}

@@ -1,0 +1,592 @@
+import path from 'node:path';
+import { stringify } from 'yaml';
+import { usage } from '../core/errors.ts';
+import { entityOfHistory } from '../core/names.ts';
+import type { DescribedTable, TableJoin } from '../core/records.ts';
+import { describeTables } from '../definitions/describe-tables.ts';
+import type { ConnectorSettings, PublishPlace } from '../settings/settings.ts';
+import { historyTable } from '../sinks/decisions/stored-table.ts';
+import { tableName } from '../sinks/postgres/column-types.ts';
+import { quoted } from '../sql/database.ts';
+import { entityName, neededFiles, type PublishedColumn, type PublishedEntity } from './manifest.ts';
+import type { FileFormat } from './row-files.ts';
+import type { Target } from './target.ts';
+
+/** A file of `publish schema`, before it has its first line. */
+export interface GeneratedFile {
+  /** Relative to the folder of the output, with `/`. */
+  readonly path: string;
+  /** The origin that the first line names. */
+  readonly from: string;
+  readonly body: string;
+}
+
+export const dialectNames: readonly string[] = ['dbt', 'duckdb', 'postgres'];
+
+/** Throws USAGE for a dialect that is not known. */
+export function generate(catalogue: Catalogue, name: string): readonly GeneratedFile[] {
+  if (name === 'dbt') return dbtSources(catalogue);
+  if (!dialectNames.includes(name)) {
+    throw usage(`--dialect: expected one of ${dialectNames.join(', ')}, got "${name}".`);
+  }
+  const { place, tables, publication } = catalogue;
+  const from = publication === null ? 'the definitions' : `publication ${publication}`;
+  const types = name === 'duckdb' ? duckdbTypes : postgresTypes;
+  const load = name === 'duckdb' ? duckdbLoad : postgresLoad;
+  const made = tables.map((table) => `${heading(table)}create table if not exists ${tableSql(table, types)}`);
+  const making = [`create schema if not exists ${schemaName};\n`, ...made].join('\n');
+  return [
+    { path: `${name}/tables.sql`, from, body: making },
+    ...(place !== null && 'format' in place
+      ? [{ path: `${name}/load.sql`, from, body: load({ ...catalogue, place }) }]
+      : []),
+  ];
+}
+
+type FilesCatalogue = Catalogue & { readonly place: FilesPlace };
+
+/** The schema of the tables that generated statements make. */
+const schemaName = 'connector_sync';
+
+type Types = Readonly<Record<ReturnType<typeof columnsOf>[number]['type'], string>>;
+
+const duckdbTypes: Types = {
+  string: 'varchar',
+  integer: 'bigint',
+  number: 'double',
+  boolean: 'boolean',
+  json: 'json',
+  time: 'timestamptz',
+};
+const postgresTypes: Types = { ...duckdbTypes, string: 'text', number: 'double precision' };
+
+function textOf(value: string): string {
+  return `'${value.replaceAll("'", "''")}'`;
+}
+
+function namesOf(table: CatalogueTable): string {
+  return columnsOf(table)
+    .map(({ name }) => quoted(name))
+    .join(', ');
+}
+
+/** `name type not null`, a line for each. */
+function columnsSql(table: CatalogueTable, types: Types): string {
+  return columnsOf(table)
+    .map(({ name, type, isRequired }) => `    ${quoted(name)} ${types[type]}${isRequired ? ' not null' : ''}`)
+    .join(',\n');
+}
+
+function tableSql(table: CatalogueTable, types: Types): string {
+  return `${schemaName}.${table.name} (\n${columnsSql(table, types)}\n);\n`;
+}
+
+/** Makes the table again, of the newest state of each row. `fill` puts all rows into `connector_sync_rows`. */
+function loadTable(table: CatalogueTable, types: Types, fill: string): string {
+  const names = namesOf(table);
+  return `${heading(table)}create temp table connector_sync_rows (
+${columnsSql(table, types)}
+);
+${fill}drop table if exists ${schemaName}.${table.name};
+create table ${tableSql(table, types)}insert into ${schemaName}.${table.name} (${names})
+select ${names}
+from (
+    select *, row_number() over (partition by ${table.key.map(quoted).join(', ')} order by _seq desc) as _newest
+    from connector_sync_rows
+) as numbered
+where _newest = 1 and not _deleted;
+drop table connector_sync_rows;
+`;
+}
+
+/** The text on one line, without characters that could end a comment or a line. */
+function onOneLine(text: string): string {
+  return text.replaceAll(/[\p{C}\u2028\u2029]+/gu, ' ').trim();
+}
+
+function heading({ connector, entity, generation, schema }: CatalogueTable): string {
+  return `-- ${onOneLine(`${connector}/${entity}`)}, generation ${generation}, schema ${schema}\n`;
+}
+
+/** Absolute path or `s3://` address of a target's root, without a slash at its end. */
+function rootOf(place: FilesPlace): string {
+  if (place.type === 'files') return place.directory.replaceAll('\\', '/');
+  return `s3://${[place.bucket, place.prefix].filter((part) => part !== '').join('/')}`;
+}
+
+// --- DuckDB: the newest publication as tables, all in one state. It follows the manifests, so it stays right when
+// more is published.
+
+function duckdbLoad({ place, tables }: FilesCatalogue): string {
+  const loading = tables.map((table) => loadTable(table, duckdbTypes, readRows(table, place)));
+  return [prepare(rootOf(place)), ...loading, 'commit;\n'].join('\n');
+}
+
+/** Finds the files of the newest publication: for each entity those of its base, then those of all later ones. */
+function prepare(root: string): string {
+  return `set variable connector_sync_root = ${textOf(root)};
+
+begin transaction;
+create schema if not exists ${schemaName};
+
+create or replace temp table connector_sync_entities as
+select
+    publication,
+    entity ->> '$.connector' as connector,
+    entity ->> '$.entity' as entity,
+    cast(entity ->> '$.generation' as bigint) as generation,
+    cast(entity ->> '$.base' as bigint) as base,
+    cast(entity -> '$.files' as json[]) as files,
+    cast(entity -> '$.snapshot.files' as json[]) as snapshot_files
+from (
+    select publication, unnest(entities) as entity
+    from read_json(
+        getvariable('connector_sync_root') || '/_publications/[0-9]*.json',
+        format = 'auto',
+        maximum_object_size = 268435456,
+        columns = {publication: 'bigint', entities: 'json[]'}
+    )
+);
+
+create or replace temp table connector_sync_files as
+with newest as (
+    select * from connector_sync_entities
+    where publication = (select max(publication) from connector_sync_entities)
+)
+select
+    files.connector,
+    files.entity,
+    getvariable('connector_sync_root') || '/' || (file ->> '$.path') as path
+from (
+    select
+        published.connector,
+        published.entity,
+        unnest(
+            case
+                when published.publication = newest.base then coalesce(published.snapshot_files, published.files)
+                else published.files
+            end
+        ) as file
+    from newest
+    join connector_sync_entities as published
+        on published.connector = newest.connector
+        and published.entity = newest.entity
+        and published.generation = newest.generation
+        and published.publication between newest.base and newest.publication
+) as files;
+`;
+}
+
+/** Reads files only if there are some: `read_parquet([])` is an error. */
+function readRows(table: CatalogueTable, place: FilesPlace): string {
+  const read = readFiles("getvariable('connector_sync_list')", table, place.format);
+  return `set variable connector_sync_list = (
+    select coalesce(list(path), []) from connector_sync_files
+    where connector = ${textOf(table.connector)} and entity = ${textOf(table.entity)}
+);
+set variable connector_sync_read = 'select * from connector_sync_rows where false' || case
+    when len(getvariable('connector_sync_list')) = 0 then ''
+    else ${textOf(` union all by name select * from ${read}`)}
+end;
+insert into connector_sync_rows by name
+select ${namesOf(table)}
+from query(getvariable('connector_sync_read'));
+`;
+}
+
+/**
+ * An expression of DuckDB for the rows of files. `files`: SQL of a path with `*`, or of a list. Files of earlier
+ * columns lack the later ones.
+ */
+function readFiles(files: string, table: CatalogueTable, format: FileFormat): string {
+  switch (format) {
+    case 'parquet':
+      return `read_parquet(${files}, union_by_name = true)`;
+    case 'jsonl': {
+      const typed = columnsOf(table).map(({ name, type }) => `${quoted(name)} := '${duckdbTypes[type]}'`);
+      return `read_json(${files}, format = 'newline_delimited', maximum_object_size = 268435456, columns = struct_pack(${typed.join(', ')}))`;
+    }
+    case 'csv':
+      return `read_csv(${files}, header = true, union_by_name = true, all_varchar = true, allow_quoted_nulls = false, max_line_size = 16777216, delim = ',', quote = '"', escape = '"')`;
+  }
+}
+
+/**
+ * All files of a table as a relation with every column in its type, including columns that no file has yet, for readers
+ * that cannot make a table first. Null: the target has no files. A table without rows gives no rows.
+ */
+function filesAsRelation(table: CatalogueTable, { place }: Catalogue): string | null {
+  if (place === null || !('format' in place)) return null;
+  const columns = columnsOf(table);
+  const { files, glob } = table;
+  const read = readFiles(textOf(`${rootOf(place)}/${glob}`), table, place.format);
+  const nulls = columns.map(({ name }) => `null as ${quoted(name)}`).join(', ');
+  const typed = columns.map(
+    ({ name, type }) => `cast(${quoted(name)} as ${duckdbTypes[type]}) as ${quoted(name)}`,
+  );
+  const from = (rows: string): string => `(select ${typed.join(', ')} from (${rows}))`;
+  if (files?.length === 0) return from(`select ${nulls} where false`);
+  const isWhole = table.columns.every(
+    ({ name }) => files === null || files.some((file) => file.columns.includes(name)),
+  );
+  if (place.format === 'jsonl' || (place.format === 'parquet' && isWhole)) return read;
+  return from(`select ${nulls} where false union all by name select * from ${read}`);
+}
+
+// --- PostgreSQL: for CSV files that have to go another way; a target of type postgres does all of it by itself.
+
+function postgresLoad({ place, publication, tables }: FilesCatalogue): string {
+  if (place.format !== 'csv' || place.type !== 'files') {
+    return '-- PostgreSQL reads CSV files of this machine: publish with "type: files" and "format: csv", or into a target of type postgres.\n';
+  }
+  return [
+    `-- For psql, from publication ${publication ?? 'none'}: generate it again after each publication, or publish into a target of type postgres.\n\\set ON_ERROR_STOP on\nbegin;\n`,
+    `create schema if not exists ${schemaName};\n`,
+    ...tables.map((table) => loadTable(table, postgresTypes, copyFiles(table, rootOf(place)))),
+    'commit;\n',
+  ].join('\n');
+}
+
+/** With the names of each file: older ones have fewer columns. psql takes the whole of it from one line. */
+function copyFiles({ files }: CatalogueTable, root: string): string {
+  const copies = (files ?? []).map(({ path: file, columns }) => {
+    const own = [...columns, ...ownColumns.map(({ name }) => name)].map(quoted);
+    return `\\copy connector_sync_rows (${own.join(', ')}) from ${textOf(`${root}/${file}`)} with (format csv, header)\n`;
+  });
+  return copies.join('');
+}
+
+// --- dbt: the sources of a project
+
+/** The sources of a dbt project, a file for each connector: dbt 1.10.5 or later. */
+function dbtSources(catalogue: Catalogue): readonly GeneratedFile[] {
+  return [...new Set(catalogue.tables.map(({ connector }) => connector))].map((connector) => ({
+    path: `models/connector_sync/${sourceName(connector)}/_sources.yml`,
+    from: `the tables of ${connector}`,
+    body: sourcesYaml(
+      catalogue,
+      catalogue.tables.filter((table) => table.connector === connector),
+    ),
+  }));
+}
+
+function sourceName(connector: string): string {
+  return connector.replaceAll('-', '_');
+}
+
+function sourcesYaml(catalogue: Catalogue, tables: readonly CatalogueTable[]): string {
+  const [first] = tables;
+  const { place } = catalogue;
+  const connector = first?.connector ?? '';
+  const isDuckdb = place?.type === 'duckdb';
+  const sources = {
+    version: 2,
+    sources: [
+      {
+        name: sourceName(connector),
+        description: described(`${first?.title ?? connector}, as connector ${connector} publishes it`),
+        // DuckDB calls a file that is opened or attached by its own name.
+        ...(isDuckdb ? { database: path.parse(place.path).name } : {}),
+        schema: isDuckdb ? connector : place?.type === 'postgres' ? place.schema : 'connector_sync',
+        loader: 'connector-sync',
+        config: { loaded_at_field: '_changed_at' },
+        tables: tables.map((table) => ({
+          name: table.entity,
+          identifier: isDuckdb ? table.entity : table.name,
+          description: described(
+            `${table.description ?? `Rows of ${table.connector}/${table.entity}`}. ${table.deletes}`,
+          ),
+          config: {
+            freshness: table.freshWithinMs === null ? null : { warn_after: inPeriods(table.freshWithinMs) },
+            ...externalLocation(table, catalogue),
+          },
+          columns: columnsYaml(table),
+        })),
+      },
+    ],
+  };
+  return stringify(sources, { lineWidth: 0, aliasDuplicateObjects: false });
+}
+
+/**
+ * Settings for dbt-duckdb; other adapters ignore them. Both treat braces as names to fill in, so a folder with braces
+ * in its path is left out.
+ */
+function externalLocation(table: CatalogueTable, catalogue: Catalogue): object {
+  const relation = filesAsRelation(table, catalogue);
+  return relation === null || /[{}]/.test(relation) ? {} : { meta: { external_location: relation } };
+}
+
+function inPeriods(ms: number): { readonly count: number; readonly period: 'minute' | 'hour' | 'day' } {
+  const minutes = Math.max(1, Math.ceil(ms / 60_000));
+  if (minutes % 1440 === 0) return { count: minutes / 1440, period: 'day' };
+  return minutes % 60 === 0 ? { count: minutes / 60, period: 'hour' } : { count: minutes, period: 'minute' };
+}
+
+function columnsYaml(table: CatalogueTable): readonly object[] {
+  return columnsOf(table).map(({ name }) => {
+    const description = describedColumn(name, table);
+    return {
+      name,
+      ...(/^[a-z_][a-z0-9_]*$/.test(name) && !table.key.includes(name) ? {} : { quote: true }),
+      ...(description === '' ? {} : { description: described(description) }),
+      ...(table.key.includes(name) ? { data_tests: ['not_null'] } : {}),
+    };
+  });
+}
+
+function describedColumn(name: string, { columns, key, joins }: CatalogueTable): string {
+  const own = ownColumns.find((one) => one.name === name);
+  if (own !== undefined) return own.description;
+  const column = columns.find((one) => one.name === name);
+  const inKey = key.includes(name) ? ['Part of the key'] : [];
+  const { type, description } = column ?? { type: null, description: null };
+  if (description !== null) return [description, ...inKey].join('. ');
+  const isJson = type === 'object' || type === 'array' || type === 'any';
+  return [
+    ...inKey,
+    ...(isJson ? [`JSON as it came${type === 'any' ? '' : `: an ${type}`}`] : []),
+    ...joins.flatMap(({ columns: own, parent, parentColumns }) =>
+      own.flatMap((one, index) => (one === name ? [`Leads to ${parent}.${parentColumns[index] ?? ''}`] : [])),
+    ),
+  ].join('. ');
+}
+
+/** dbt renders descriptions too: nothing in them may begin an expression. */
+function described(text: string): string {
+  return onOneLine(text).replaceAll(/([{}%#])(?=[{}%#])/g, '$1 ');
+}
+
+// --- Catalogue: the tables that generated text is about
+
+/** The subject of generated text: the tables of one target, or those that the definitions would give. */
+export type Catalogue = Readonly<ReturnType<typeof catalogueOf>>;
+export type CatalogueTable = Readonly<ReturnType<typeof tableOf>>;
+
+/** A target of files. */
+export type FilesPlace = Extract<PublishPlace, { readonly type: 'files' | 's3' }>;
+
+export interface CatalogueColumn extends PublishedColumn {
+  /** The meaning, in the words of the definition; null: it has no description. */
+  readonly description: string | null;
+}
+
+/** `published`: null where nothing is. */
+export function catalogueOf(
+  connectors: readonly ConnectorSettings[],
+  place: PublishPlace | null,
+  published: PublishedState | null,
+) {
+  const declared = connectors.flatMap(declaredTables);
+  const newest = published?.newest ?? null;
+  const tables =
+    newest === null
+      ? declared.map((one) => tableOf(one, declaredEntity(one), place, null))
+      : newest.entities.map((entity) => {
+          const found = declared.find(
+            ({ connector, table }) => connector.name === entity.connector && table.entity === entity.entity,
+          );
+          const files = published?.files?.get(entityName(entity)) ?? null;
+          return tableOf(found ?? null, entity, place, files);
+        });
+  return {
+    /** The place of the rows that generated text reads; null: the config has no target. */
+    place,
+    /** The newest publication; null: nothing is published, so names and columns are those of the definitions. */
+    publication: newest?.publication ?? null,
+    tables: tables.map((table): CatalogueTable => ({
+      ...table,
+      joins: table.joins.flatMap((join) => named(join, table, tables)),
+    })),
+  };
+}
+
+/** A join between the columns under their names in the target; none if one of them is not there. */
+function named(
+  join: TableJoin,
+  child: CatalogueTable,
+  tables: readonly CatalogueTable[],
+): readonly TableJoin[] {
+  const parent = tables.find(
+    ({ connector, entity }) => connector === child.connector && entity === join.parent,
+  );
+  const nameIn = (table: CatalogueTable, field: string): readonly string[] =>
+    table.columns.flatMap((column) => (column.field === field ? [column.name] : []));
+  if (parent === undefined) return [];
+  const columns = join.columns.flatMap((field) => nameIn(child, field));
+  const parentColumns = join.parentColumns.flatMap((field) => nameIn(parent, field));
+  const isWhole = columns.length === join.columns.length && parentColumns.length === columns.length;
+  return isWhole ? [{ ...join, columns, parentColumns }] : [];
+}
+
+type Declared = ReturnType<typeof declaredTables>[number];
+
+/** `table`: the table of the entity, or of the array that it is exploded into. */
+function declaredTables(connector: ConnectorSettings) {
+  const { definition, entities } = connector;
+  return [...definition.entities.values()]
+    .filter(({ name }) => entities.has(name))
+    .flatMap((entity) => {
+      const { table, explodedTable } = entity;
+      const tables = explodedTable === null ? [table] : [table, explodedTable];
+      const isKept = (entities.get(entity.name)?.history ?? null) !== null;
+      return [...tables, ...(isKept ? tables.map(historyTable) : [])].map((one) => ({
+        connector,
+        entity,
+        table: one,
+      }));
+    });
+}
+
+type Published = Pick<PublishedEntity, 'connector' | 'entity' | 'generation' | 'schema' | 'key' | 'columns'>;
+
+function declaredEntity({ connector, table }: Declared): Published {
+  const columns = table.columns.map(({ name, type }) => ({ name, field: name, type }));
+  const first = { generation: 1, schema: 1 };
+  return { connector: connector.name, entity: table.entity, ...first, key: table.key, columns };
+}
+
+function tableOf(
+  declared: Declared | null,
+  published: Published,
+  place: PublishPlace | null,
+  files: readonly StateFile[] | null,
+) {
+  const { connector, entity, generation, schema, key, columns } = published;
+  const described = declared === null ? null : describedTable(declared);
+  const versionsOf = entityOfHistory(entity);
+  return {
+    connector,
+    entity,
+    /** Title of the connector type, for people. */
+    title: declared?.connector.definition.title ?? connector,
+    /** Describes the records, in the words of the definition; null: it has no description. */
+    description: described?.description ?? null,
+    /** The entity whose rows' versions it has; null: its rows are records. */
+    versionsOf,
+    /** `<connector>__<entity>`, at most 63 bytes; no other table has it. */
+    name: tableName(connector, entity),
+    generation,
+    schema,
+    key,
+    /** Columns as they are in files and tables, without the program's columns. */
+    columns: columns.map((column): CatalogueColumn => ({
+      ...column,
+      description: described?.columns[column.field] ?? versionColumn(versionsOf, column.field),
+    })),
+    joins: versionsOf === null ? (described?.joins ?? []) : [],
+    /** In the words of a description: what becomes of deleted records. */
+    deletes: versionsOf === null ? deletesOf(declared) : 'One row for each version, written once.',
+    /** `freshWithin`: how old rows may be before a person should check; null: it is not set. */
+    freshWithinMs: declared === null ? null : freshWithinOf(declared),
+    /** All files of the generation, snapshots included; relative to the root of the target, with `/`. */
+    glob: globOf(published, place),
+    /** Files of its state at the newest publication; null: nothing is published. */
+    files,
+  };
+}
+
+function versionColumn(versionsOf: string | null, field: string): string | null {
+  if (versionsOf === null) return null;
+  if (field === '_version') return 'Number of the change with which the version began';
+  return field === '_is_deleted' ? 'The record was deleted from this version on' : null;
+}
+
+function globOf({ connector, entity, generation }: Published, place: PublishPlace | null): string {
+  const format = place !== null && 'format' in place ? place.format : 'parquet';
+  return `${connector}/${entity}/g${generation}/*/*.${format}`;
+}
+
+function describedTable({ connector, entity, table }: Declared): DescribedTable | null {
+  const parents = connector.entities.get(entity.name)?.parents ?? [];
+  const name = entityOfHistory(table.entity) ?? table.entity;
+  return describeTables(entity, parents).find((one) => one.entity === name) ?? null;
+}
+
+function freshWithinOf({ connector, entity }: Declared): number | null {
+  return connector.entities.get(entity.name)?.freshWithinMs ?? connector.freshWithinMs;
+}
+
+function deletesOf(declared: Declared | null): string {
+  if (declared === null) return 'Deleted records are marked or left out.';
+  const { entity, table } = declared;
+  if (table !== entity.table || entity.deletes === 'never') return 'Records are never deleted.';
+  return 'Records that are gone at the source are marked or left out once a read of the whole entity has shown it.';
+}
+
+export type OwnType = 'json' | 'integer' | 'time' | 'string' | 'boolean';
+
+/** Columns that the program adds to each row, after the record's columns. */
+export const ownColumns: readonly {
+  readonly name: string;
+  readonly type: OwnType;
+  readonly description: string;
+}[] = [
+  {
+    name: '_extra',
+    type: 'json',
+    description: 'What the record has and no column takes: a JSON object, as text',
+  },
+  {
+    name: '_seq',
+    type: 'integer',
+    description: 'Number of the newest change of the row: later changes have higher ones',
+  },
+  { name: '_changed_at', type: 'time', description: 'When that change was stored' },
+  { name: '_run_id', type: 'string', description: 'The sync that stored it' },
+  { name: '_deleted', type: 'boolean', description: 'The record is gone at the source' },
+  { name: '_deleted_at', type: 'time', description: 'When that was found' },
+];
+
+/** All columns of a table as a warehouse has them, keys as NOT NULL. */
+export function columnsOf({ columns, key }: CatalogueTable) {
+  return [
+    ...columns.map(({ name, type }) => ({
+      name,
+      type: type === 'object' || type === 'array' || type === 'any' ? ('json' as const) : type,
+      isRequired: key.includes(name),
+    })),
+    ...ownColumns.map(({ name, type }) => ({
+      name,
+      type,
+      isRequired: ['_seq', '_changed_at', '_deleted'].includes(name),
+    })),
+  ];
+}
+
+/** A file of an entity's state at the newest publication. */
+export interface StateFile {
+  /** Relative to the root of the target, with `/`. */
+  readonly path: string;
+  readonly bytes: number;
+  /** Without the program's columns. */
+  readonly columns: readonly string[];
+}
+
+export type PublishedState = NonNullable<Awaited<ReturnType<typeof readPublished>>>;
+
+/**
+ * The newest publication, and the files that it consists of, by `entityName`; without files where the target keeps
+ * tables. Null before the first publication. Rejects as the target does.
+ */
+export async function readPublished(target: Target) {
+  const newest = (await target.newest())?.manifest ?? null;
+  if (newest === null) return null;
+  if (target.layout === null) return { newest, files: null };
+  const files = new Map<string, StateFile[]>(newest.entities.map((entity) => [entityName(entity), []]));
+  const first = Math.min(newest.publication, ...newest.entities.map(({ base }) => base));
+  for await (const { manifest } of target.manifests(first)) {
+    if (manifest.publication > newest.publication) break;
+    for (const { generation, base, ...entity } of newest.entities) {
+      if (manifest.publication < base) continue;
+      const published = manifest.entities.find(
+        (one) => entityName(one) === entityName(entity) && one.generation === generation,
+      );
+      if (published === undefined) continue;
+      const columns = published.columns.map(({ name }) => name);
+      const needed = neededFiles(manifest.publication, base, published);
+      files.get(entityName(entity))?.push(...needed.map(({ path, bytes }) => ({ path, bytes, columns })));
+    }
+  }
+  return { newest, files };
+}

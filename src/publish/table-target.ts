@@ -1,0 +1,732 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { type Clock, instant } from '../core/clock.ts';
+import { SyncError } from '../core/errors.ts';
+import { binaryType } from '../sinks/postgres/column-types.ts';
+import type { StoredRecord } from '../sinks/record-reader.ts';
+import { quoted, type Values } from '../sql/database.ts';
+import {
+  entityName,
+  manifestText,
+  missingPublications,
+  otherVersionAdvice,
+  readManifest,
+  type Manifest,
+  type PublishedColumn,
+  type PublishedEntity,
+  type StoredManifest,
+} from './manifest.ts';
+import {
+  removeOld,
+  type Leftover,
+  nothingChecked,
+  type EntityRows,
+  type OpenPublication,
+  type PlannedEntity,
+  type Target,
+  type TargetCheck,
+  type WrittenEntity,
+} from './target.ts';
+
+/**
+ * A database with tables that show the newest publication, one for each entity. `openTableTarget` has all that happens
+ * there, in statements that DuckDB and PostgreSQL share; this interface has what differs between them.
+ */
+export interface TableDatabase extends AsyncDisposable {
+  /** Runs work on a `TableChange`, and explains its failure. */
+  explained<Result>(work: () => Promise<Result>): Promise<Result>;
+  /** Runs `work` on one state of the database; null: there is no target yet. `until` ends long work. */
+  read<Result>(work: (tables: TargetTables) => Promise<Result>, until?: AbortSignal): Promise<Result | null>;
+  /**
+   * Begins a transaction, with the target's own tables in it. `probe`: it will not be committed, and what it creates
+   * goes with it. `erase`: removed rows do not stay in free parts of a file.
+   */
+  begin(purpose: 'publish' | 'probe' | 'erase'): Promise<TableChange>;
+  /** Leftovers of killed publishers. */
+  leftovers(): Promise<readonly Leftover[]>;
+  readonly incompatible: (found: string, advice: string) => SyncError;
+}
+
+export type NamedEntity = Pick<PublishedEntity, 'connector' | 'entity'>;
+
+/** The tables of a target in one state of its database. */
+export interface TargetTables {
+  /** Integers of rows are numbers, and names are in camel case. */
+  readonly db: {
+    rows<Row extends object>(sql: string, values?: Values): Promise<readonly Row[]>;
+    run(sql: string, values?: Values): Promise<unknown>;
+  };
+  /** In front of the names of the target's own tables: their schema, with the point behind it. */
+  readonly at: string;
+  /** The name of an entity's table for people, and as statements have it. */
+  readonly nameOf: (entity: NamedEntity) => string;
+  readonly sqlName: (entity: NamedEntity) => string;
+  /** Types of the columns of a table by their names, as `binaryType` has them; null where there is no such table. */
+  readonly typesThere: (entity: NamedEntity) => Promise<ReadonlyMap<string, string> | null>;
+  /** Why rows cannot be found by this key in a table that has its columns; null where they can. */
+  readonly keyProblem: (entity: NamedEntity, given: GivenShape) => Promise<string | null>;
+  /** The size of the target, as `check` reports it. */
+  readonly size: () => Promise<Pick<TargetCheck, 'files' | 'bytes'>>;
+  /**
+   * `lostTables` counts at most this many rows: of a larger table it only finds out that it has as many. Null: counting
+   * costs nothing.
+   */
+  readonly mostCounted: number | null;
+  /** A new generation gets another table; otherwise one that fits stays, with what others have attached to it. */
+  readonly isReplaced: boolean;
+  readonly incompatible: TableDatabase['incompatible'];
+}
+
+/** A transaction. Disposed without `commit`, nothing of it is stored. */
+export interface TableChange extends TargetTables, AsyncDisposable {
+  /** Nobody sees the tables before `commit`, so they change at once; else at the end, to lock them briefly. */
+  readonly isPrivate: boolean;
+  /** Changes the table of an entity with `change`, and what hangs on it. */
+  reshape(plan: TablePlan, entity: PlannedEntity, change: () => Promise<void>): Promise<void>;
+  stage(plan: TablePlan, entity: PlannedEntity): Promise<Stage>;
+  /** Runs the statement that takes a number. False: another process has taken it meanwhile. */
+  takeNumber(insert: () => Promise<unknown>): Promise<boolean>;
+  /**
+   * `attempt`: the publication's, by which it is found if the answer is lost. False: another process was faster, and
+   * nothing is stored.
+   */
+  commit(attempt: string | null): Promise<boolean>;
+}
+
+/** The changed rows of one entity. */
+export interface Stage {
+  append(records: readonly StoredRecord[]): Promise<void>;
+  /**
+   * Brings them into the entity's table, which is as planned: the newest `_seq` of each key wins. Gives the number of
+   * rows that it has then.
+   */
+  merge(): Promise<{ readonly live: number; readonly deleted: number; readonly hasLongKeys: boolean }>;
+}
+
+export interface TableTargetOptions {
+  /** Time that a manifest is kept after a newer one is there; null: forever. */
+  readonly keepMs: number | null;
+  readonly clock: Clock;
+  /** Ends the work in progress, which rejects with the signal's reason. */
+  readonly signal: AbortSignal;
+}
+
+export function openTableTarget(database: TableDatabase, { keepMs, clock }: TableTargetOptions): Target {
+  const read = async (first: number | null, limit: number): Promise<readonly PublicationText[]> =>
+    (await database.read(async (tables) => await publicationsOf(tables, first, limit))) ?? [];
+  const manifestOf = ({ number, manifest }: PublicationText): StoredManifest => {
+    try {
+      return readManifest(manifest);
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error);
+      throw database.incompatible(
+        `the manifest of publication ${number} in _publications cannot be read (${why})`,
+        `${otherVersionAdvice} Else restore it from a backup.`,
+      );
+    }
+  };
+  const newest = async (): Promise<StoredManifest | null> => {
+    const [found] = await read(null, 1);
+    return found === undefined ? null : manifestOf(found);
+  };
+  return {
+    layout: null,
+    newest,
+    manifests: async function* (first) {
+      for await (const publication of publicationsFrom(read, first)) yield manifestOf(publication);
+    },
+    lost: async (_newest, entities) =>
+      (await database.read(async (tables) => await lostTables(tables, entities))) ?? [],
+    begin: async () => {
+      const change = await database.begin('publish');
+      return openPublication(database, change, keepMs === null ? null : clock.now() - keepMs);
+    },
+    probe: async () => {
+      await newest();
+      await using change = await database.begin('probe');
+      await database.explained(async () => await addPublication(change, probePublication));
+    },
+    check: async (until) => (await database.read(checkTables, until)) ?? nothingChecked,
+    prune: async (keepFromMs, isDryRun, isErasing = false) => {
+      const how = { isDryRun, isErasing };
+      const publications = keepFromMs === null ? 0 : await forgetOld(database, instant(keepFromMs), how);
+      // Last: copies of a file that was replaced just now are over, too.
+      const { removed, waiting } = await removeOld(await database.leftovers(), clock.now(), isDryRun);
+      return { publications, ...removed, waiting };
+    },
+    [Symbol.asyncDispose]: async () => await database[Symbol.asyncDispose](),
+  };
+}
+
+/** `keepFromMs`: manifests that were not the newest one at this instant or later go with it; null: none. */
+function openPublication(
+  database: TableDatabase,
+  change: TableChange,
+  keepFromMs: number | null,
+): OpenPublication {
+  /** Steps that wait for the commit. */
+  const waiting: (() => Promise<void>)[] = [];
+  const write: OpenPublication['write'] = async (entity, rows) => {
+    const plan = await planTable(change, entity);
+    if (change.isPrivate) await shapeTable(change, plan, entity);
+    const stage = await change.stage(plan, entity);
+    const written = await writeChanges(rows, stage);
+    const hasRows = written.upserts + written.deletes > 0;
+    if (change.isPrivate) await mergeStage(change, stage, entity);
+    else if (hasRows || plan.kind !== 'keep' || plan.added.length > 0) {
+      waiting.push(async () => {
+        await shapeTable(change, plan, entity);
+        await mergeStage(change, stage, entity);
+      });
+    }
+    return written;
+  };
+  const commit: OpenPublication['commit'] = async (manifest) => {
+    const attempt = randomUUID();
+    if (!(await takeNumber(change, manifest, attempt))) return 'taken';
+    for (const step of waiting) await step();
+    if (keepFromMs !== null) await forget(change, instant(keepFromMs));
+    return (await change.commit(attempt)) ? 'published' : 'taken';
+  };
+  return {
+    write: async (entity, rows) => await database.explained(async () => await write(entity, rows)),
+    commit: async (manifest) => await database.explained(async () => await commit(manifest)),
+    [Symbol.asyncDispose]: async () => await change[Symbol.asyncDispose](),
+  };
+}
+
+/** Hands on the changes of an entity batch by batch, and counts them. */
+async function writeChanges({ changes }: EntityRows, stage: Stage): Promise<WrittenEntity> {
+  let [upserts, deletes] = [0, 0];
+  for await (const records of changes) {
+    const removed = records.filter(({ isDeleted }) => isDeleted).length;
+    deletes += removed;
+    upserts += records.length - removed;
+    await stage.append(records);
+  }
+  return { upserts, deletes, files: [], snapshot: null };
+}
+
+/** Columns of a row that are not published ones; no published name begins with `_`. */
+export const ownColumns: readonly {
+  readonly name: string;
+  readonly type: OwnType;
+  readonly isRequired: boolean;
+}[] = [
+  { name: '_extra', type: 'json', isRequired: false },
+  { name: '_seq', type: 'bigint', isRequired: true },
+  { name: '_changed_at', type: 'timestamptz', isRequired: true },
+  { name: '_run_id', type: 'text', isRequired: true },
+  { name: '_deleted', type: 'boolean', isRequired: true },
+  { name: '_deleted_at', type: 'timestamptz', isRequired: false },
+];
+
+type OwnType = 'json' | 'bigint' | 'timestamptz' | 'text' | 'boolean';
+
+/** As `CREATE TABLE` has them. Texts are compared byte by byte, whatever the locale. */
+export function columnsSql({ columns, key }: Pick<PlannedEntity, 'columns' | 'key'>): string {
+  const all = [
+    ...columns.map(({ name, type }) => ({ name, type: binaryType[type], isRequired: key.includes(name) })),
+    ...ownColumns,
+  ];
+  return all
+    .map(({ name, type, isRequired }) => `${quoted(name)} ${sqlType(type)}${isRequired ? ' NOT NULL' : ''}`)
+    .join(', ');
+}
+
+function sqlType(type: string): string {
+  return type === 'text' ? 'text COLLATE "C"' : type;
+}
+
+/** Quoted, in the order of a row. */
+export function namesOf({ columns }: Pick<PlannedEntity, 'columns'>): readonly string[] {
+  return [...columns, ...ownColumns].map(({ name }) => quoted(name));
+}
+
+/** Notes the table, and makes or changes it as planned. */
+async function shapeTable(change: TableChange, plan: TablePlan, entity: PlannedEntity): Promise<void> {
+  const { db, at } = change;
+  const table = change.sqlName(entity);
+  const { kind, before } = plan;
+  await db.run(
+    `INSERT INTO ${at}_published_tables
+       (connector, entity, table_name, generation, key, columns, has_long_keys, live_rows, deleted_rows)
+     VALUES (:connector, :entity, :table, :generation, :key, :columns, :hasLongKeys, :live, :deleted)
+     ON CONFLICT (connector, entity) DO UPDATE SET generation = excluded.generation, key = excluded.key, columns = excluded.columns,
+       has_long_keys = excluded.has_long_keys, live_rows = excluded.live_rows, deleted_rows = excluded.deleted_rows`,
+    {
+      connector: entity.connector,
+      entity: entity.entity,
+      table: plan.name,
+      generation: entity.generation,
+      key: JSON.stringify(entity.key),
+      columns: JSON.stringify(plan.columns),
+      hasLongKeys: plan.hasLongKeys,
+      ...before,
+    },
+  );
+  await change.reshape(plan, entity, async () => {
+    if (kind === 'replace') await db.run(`DROP TABLE IF EXISTS ${table}`);
+    if (kind === 'make' || kind === 'replace') {
+      await db.run(`CREATE TABLE ${table} (${columnsSql(entity)})`);
+      return;
+    }
+    for (const name of plan.dropped) {
+      await db.run(`ALTER TABLE ${table} DROP COLUMN IF EXISTS ${quoted(name)}`);
+    }
+    for (const { name, type } of plan.added) {
+      await db.run(`ALTER TABLE ${table} ADD COLUMN ${quoted(name)} ${sqlType(binaryType[type])}`);
+    }
+  });
+}
+
+async function mergeStage(
+  { db, at }: TableChange,
+  stage: Stage,
+  { connector, entity }: PlannedEntity,
+): Promise<void> {
+  const counted = await stage.merge();
+  await db.run(
+    `UPDATE ${at}_published_tables SET has_long_keys = :hasLongKeys, live_rows = :live, deleted_rows = :deleted
+     WHERE connector = :connector AND entity = :entity`,
+    { connector, entity, ...counted },
+  );
+}
+
+/** False: the number is taken, or the newest publication is not the one that the manifest follows. */
+async function takeNumber(change: TableChange, manifest: Manifest, attempt: string): Promise<boolean> {
+  const [newest] = await publicationsOf(change, null, 1);
+  const { previous, publication: number, createdAt } = manifest;
+  if ((newest?.number ?? 0) !== (previous?.publication ?? 0)) return false;
+  if (newest?.sha256 !== previous?.sha256) return false;
+  const text = manifestText(manifest);
+  const { sha256 } = readManifest(text);
+  return await change.takeNumber(
+    async () => await addPublication(change, { number, createdAt, text, sha256, attempt }),
+  );
+}
+
+interface NewPublication {
+  readonly number: number;
+  readonly createdAt: string;
+  readonly text: string;
+  readonly sha256: string;
+  readonly attempt: string;
+}
+
+async function addPublication({ db, at }: TableChange, { text, ...rest }: NewPublication): Promise<void> {
+  await db.run(
+    `INSERT INTO ${at}_publications (number, created_at, manifest, sha256, attempt)
+     VALUES (:number, :createdAt::timestamptz, :manifest, :sha256, :attempt::uuid)`,
+    { ...rest, manifest: Buffer.from(text) },
+  );
+}
+
+const oldOnes = (at: string): string =>
+  `FROM ${at}_publications WHERE number < (SELECT max(number) FROM ${at}_publications WHERE created_at < :keepFrom::timestamptz)`;
+
+async function forget({ db, at }: TableChange, keepFrom: string): Promise<void> {
+  await db.run(`DELETE ${oldOnes(at)}`, { keepFrom });
+}
+
+/** Removes manifests that were not the newest one at this instant or later, and gives their number. */
+async function forgetOld(
+  database: TableDatabase,
+  keepFrom: string,
+  { isDryRun, isErasing }: { readonly isDryRun: boolean; readonly isErasing: boolean },
+): Promise<number> {
+  const old = await database.read(
+    async ({ db, at }) => (await db.rows(`SELECT number ${oldOnes(at)}`, { keepFrom })).length,
+  );
+  if (old === null || isDryRun || (old === 0 && !isErasing)) return old ?? 0;
+  await using change = await database.begin(isErasing ? 'erase' : 'publish');
+  const isDone = await database.explained(async () => {
+    await forget(change, keepFrom);
+    return await change.commit(null);
+  });
+  if (isDone) return old;
+  if (!isErasing) return 0;
+  throw new SyncError('The target was published to again meanwhile. Prune it again.', {
+    code: 'TARGET_FAILED',
+    recovery: 'retry',
+  });
+}
+
+const probePublication: NewPublication = {
+  number: -1,
+  createdAt: instant(0),
+  text: '{}',
+  sha256: '',
+  attempt: randomUUID(),
+};
+
+/**
+ * The tables of the target's own. `_publications`: the number is given once, which makes a publication happen exactly
+ * once. `_published_tables`: each entity's table, the columns and the key that it was given, and how many rows it
+ * should have.
+ */
+export function ownTables(at: string): readonly string[] {
+  return [
+    `CREATE TABLE IF NOT EXISTS ${at}_publications (
+       number bigint PRIMARY KEY,
+       created_at timestamptz NOT NULL,
+       manifest json NOT NULL,
+       sha256 text COLLATE "C" NOT NULL,
+       attempt uuid NOT NULL)`,
+    `CREATE TABLE IF NOT EXISTS ${at}_published_tables (
+       connector text COLLATE "C" NOT NULL,
+       entity text COLLATE "C" NOT NULL,
+       table_name text COLLATE "C" NOT NULL UNIQUE,
+       generation bigint NOT NULL,
+       key json NOT NULL,
+       columns json NOT NULL,
+       has_long_keys boolean NOT NULL,
+       live_rows bigint NOT NULL,
+       deleted_rows bigint NOT NULL,
+       PRIMARY KEY (connector, entity))`,
+  ];
+}
+
+/** An entity as `_published_tables` has it. */
+export interface KnownTable extends NamedEntity {
+  /** Names, as JSON. */
+  readonly key: string;
+  /** Names and types, as JSON. */
+  readonly columns: string;
+  /** Numbers of rows that the table should have. */
+  readonly liveRows: number;
+  readonly deletedRows: number;
+  readonly hasLongKeys: boolean;
+}
+
+type Column = Pick<PublishedColumn, 'name' | 'type'>;
+
+export type GivenShape = ReturnType<typeof givenShape>;
+
+/**
+ * The shape that a table was made with, without the columns that all tables have. `hasLongKeys`: its unique index is on
+ * hashes of the key's texts.
+ */
+function givenShape({ key, columns, hasLongKeys }: KnownTable) {
+  return {
+    key: JSON.parse(key) as readonly string[],
+    columns: JSON.parse(columns) as readonly Column[],
+    hasLongKeys,
+  };
+}
+
+/** Reads the table of one entity, or all. */
+async function knownTables(
+  { db, at }: TargetTables,
+  entity: NamedEntity | null,
+): Promise<readonly KnownTable[]> {
+  // Neither name has a quotation mark.
+  const which = entity && `WHERE connector = '${entity.connector}' AND entity = '${entity.entity}'`;
+  return await db.rows<KnownTable>(
+    `SELECT * FROM ${at}_published_tables ${which ?? ''} ORDER BY connector, entity`,
+  );
+}
+
+/**
+ * The difference between a table and the one that was made; null if it can take rows. Columns and indexes of others do
+ * not matter.
+ */
+async function shapeProblem(
+  { keyProblem }: TargetTables,
+  entity: NamedEntity,
+  given: GivenShape,
+  there: ReadonlyMap<string, string> | null,
+): Promise<string | null> {
+  if (there === null) return 'is gone';
+  const published = given.columns.map(({ name, type }) => ({ name, type: binaryType[type] }));
+  for (const { name, type } of [...published, ...ownColumns]) {
+    const found = there.get(name);
+    if (found === undefined) return `has lost its column ${name}`;
+    if (found !== type) return `has ${found} in column ${name}, which should be ${type}`;
+  }
+  return await keyProblem(entity, given);
+}
+
+/** Condition that rows of two tables, `t` and `s`, have the same key. */
+export function sameKey(key: readonly string[]): string {
+  return key.map((name) => `t.${quoted(name)} = s.${quoted(name)}`).join(' AND ');
+}
+
+/**
+ * Deletes all but the newest of several rows with one key. Keys that differ in the sink may be equal in a database:
+ * lone surrogates, and the two zeros.
+ */
+export async function keepNewest(
+  db: TargetTables['db'],
+  table: string,
+  key: readonly string[],
+): Promise<void> {
+  const names = key.map(quoted).join(', ');
+  const twice = `SELECT 1 AS one FROM ${table} GROUP BY ${names} HAVING count(*) > 1 LIMIT 1`;
+  if ((await db.rows(twice)).length === 0) return;
+  await db.run(
+    `DELETE FROM ${table} AS t USING (SELECT ${names}, max(_seq) AS newest FROM ${table} GROUP BY ${names}) AS s
+      WHERE ${sameKey(key)} AND t._seq < s.newest`,
+  );
+}
+
+/** A manifest as a table of publications has it. */
+interface PublicationText {
+  readonly number: number;
+  readonly manifest: string;
+  /** Hash of the text, taken when it was written. */
+  readonly sha256: string;
+}
+
+/** Up to `limit` publications by their numbers, from `first` on; the newest one where that is null. */
+async function publicationsOf(
+  { db, at }: TargetTables,
+  first: number | null,
+  limit: number,
+): Promise<readonly PublicationText[]> {
+  const which = first === null ? 'ORDER BY number DESC' : `WHERE number >= ${first} ORDER BY number`;
+  const sql = `SELECT number, manifest, sha256 FROM ${at}_publications ${which} LIMIT ${limit}`;
+  return await db.rows<PublicationText>(sql);
+}
+
+const readAtOnce = 20;
+
+async function* publicationsFrom(
+  read: (first: number, limit: number) => Promise<readonly PublicationText[]>,
+  first: number,
+): AsyncGenerator<PublicationText> {
+  for (let from = first; ;) {
+    const some = await read(from, readAtOnce);
+    yield* some;
+    const last = some.at(-1);
+    if (last === undefined || some.length < readAtOnce) return;
+    from = last.number + 1;
+  }
+}
+
+/** Changes to an entity's table before rows are written to it. */
+export interface TablePlan {
+  /**
+   * `empty`: the table stays, with what others have attached to it; its rows go. `replace`: another one takes its
+   * place.
+   */
+  readonly kind: 'make' | 'replace' | 'empty' | 'keep';
+  readonly name: string;
+  /** Dropped columns of a table that stays: those that replace them have another type. */
+  readonly dropped: readonly string[];
+  /** Columns that it lacks then. */
+  readonly added: readonly Column[];
+  /** All that it has in the end: also those that are no longer published, which stay null. */
+  readonly columns: readonly Column[];
+  /** Its unique index is on hashes of the key's texts. */
+  readonly hasLongKeys: boolean;
+  /** Numbers of rows that it has. */
+  readonly before: { readonly live: number; readonly deleted: number };
+}
+
+type Wanted = NamedEntity & Pick<PlannedEntity, 'key' | 'columns' | 'isNewGeneration'>;
+
+/**
+ * Compares the table with the one that is needed, and locks nothing. Throws `SyncError` TARGET_INCOMPATIBLE where a
+ * table of that name is another program's, or ours was changed so that it cannot take the rows, unless a new
+ * generation replaces it.
+ */
+async function planTable(tables: TargetTables, wanted: Wanted): Promise<TablePlan> {
+  const { isNewGeneration, key } = wanted;
+  const name = tables.nameOf(wanted);
+  const [known] = await knownTables(tables, wanted);
+  const there = await tables.typesThere(wanted);
+  const none = { live: 0, deleted: 0 };
+  const columns = typed(wanted.columns);
+  const fresh = { name, dropped: [], added: [], columns, hasLongKeys: false, before: none };
+  if (known === undefined) {
+    const isThere = there !== null;
+    if (isNewGeneration && !isThere) return { kind: 'make', ...fresh };
+    throw unlistedError(tables, name, isThere, isNewGeneration);
+  }
+  if (isNewGeneration && (tables.isReplaced || there === null)) {
+    return { kind: there === null ? 'make' : 'replace', ...fresh };
+  }
+  const had = givenShape(known);
+  const { kept, dropped, added } = columnChange(had, wanted);
+  const [before, now] = [JSON.stringify(had.key), JSON.stringify(key)];
+  const foreign = added.find((one) => there?.has(one.name) === true && !dropped.includes(one.name));
+  const problem =
+    there !== null && before !== now
+      ? `has the key ${before} and should have ${now}`
+      : ((await shapeProblem(tables, wanted, { ...had, columns: kept }, there)) ??
+        // A column that others have added is not filled with published values.
+        (foreign === undefined
+          ? null
+          : `has a column ${foreign.name} that was added by hand, and needs that name for a column of the source`));
+  if (problem === null) {
+    const kind = isNewGeneration ? 'empty' : 'keep';
+    const before = isNewGeneration ? none : { live: known.liveRows, deleted: known.deletedRows };
+    const { hasLongKeys } = had;
+    return { kind, name, dropped, added, columns: [...kept, ...typed(added)], hasLongKeys, before };
+  }
+  if (isNewGeneration) return { kind: 'replace', ...fresh };
+  throw tables.incompatible(`its table ${name} ${problem}`, 'Undo that, or publish with --new-generation.');
+}
+
+/**
+ * Explains a table that `_published_tables` lacks: a published one cannot take the changes alone, and one of another
+ * program is not touched.
+ */
+function unlistedError(
+  { incompatible }: TargetTables,
+  table: string,
+  isThere: boolean,
+  isNewGeneration: boolean,
+): Error {
+  if (!isThere) {
+    const found = `_published_tables does not list ${table}, which was published`;
+    return incompatible(found, 'Publish with --new-generation.');
+  }
+  return incompatible(
+    `it has a table ${table} that _published_tables does not list`,
+    `Rename that table, ${isNewGeneration ? 'or publish to another place' : 'and publish with --new-generation'}.`,
+  );
+}
+
+/** The columns alone, as `_published_tables` has them. */
+function typed(columns: readonly Column[]): readonly Column[] {
+  return columns.map(({ name, type }) => ({ name, type }));
+}
+
+/**
+ * A column with another type is another column. Types change with a generation alone: one that has another type without
+ * that left with an earlier generation, and is empty.
+ */
+function columnChange(had: GivenShape, { columns, key }: Wanted) {
+  const wanted = new Map(columns.map(({ name, type }) => [name, type]));
+  /** With the types that they should have. */
+  const kept = had.columns.flatMap(({ name, type }) => {
+    const needed = wanted.get(name) ?? type;
+    return binaryType[needed] === binaryType[type] || key.includes(name) ? [{ name, type: needed }] : [];
+  });
+  const names = new Set(kept.map(({ name }) => name));
+  return {
+    kept,
+    dropped: had.columns.map(({ name }) => name).filter((name) => !names.has(name)),
+    added: columns.filter(({ name }) => !names.has(name)),
+  };
+}
+
+/**
+ * Compares every table, its columns and its number of rows with the publications, and follows the chain of manifests.
+ */
+async function checkTables(tables: TargetTables): Promise<TargetCheck> {
+  const problems: string[] = [];
+  let publications = 0;
+  let newest: PublicationText | null = null;
+  const read = async (first: number, limit: number): Promise<readonly PublicationText[]> =>
+    await publicationsOf(tables, first, limit);
+  for await (const publication of publicationsFrom(read, 0)) {
+    problems.push(...chainProblem(newest, publication));
+    publications += 1;
+    newest = publication;
+  }
+  const known = await knownTables(tables, null);
+  problems.push(...unlistedEntities(newest, known));
+  let rows = 0;
+  for (const table of known) {
+    const name = tables.nameOf(table);
+    const there = await tables.typesThere(table);
+    const problem = await shapeProblem(tables, table, givenShape(table), there);
+    if (problem !== null) problems.push(`table ${name} ${problem}`);
+    // Rows are counted by these columns.
+    if (there?.has('_seq') !== true || there.get('_deleted') !== 'boolean') continue;
+    // With a sum of a column its blocks are read, and their checksums compared: to count, DuckDB reads none.
+    const [found] = await tables.db.rows<{ readonly live: number; readonly deleted: number }>(
+      `SELECT count(*) FILTER (WHERE NOT _deleted) AS live, count(*) FILTER (WHERE _deleted) AS deleted, sum(_seq) AS sum
+       FROM ${tables.sqlName(table)}`,
+    );
+    const { live = 0, deleted = 0 } = found ?? {};
+    rows += live + deleted;
+    if (live === table.liveRows && deleted === table.deletedRows) continue;
+    const expected = `${table.liveRows} rows and ${table.deletedRows} deleted ones`;
+    problems.push(`table ${name} should have ${expected}, and has ${live} and ${deleted}`);
+  }
+  return { publications, rows, ...(await tables.size()), problems };
+}
+
+/**
+ * Tables of these entities that are missing, differ from the table that was made, or have fewer rows than were
+ * published.
+ */
+async function lostTables(
+  tables: TargetTables,
+  entities: readonly NamedEntity[],
+): Promise<readonly string[]> {
+  const lost: string[] = [];
+  for (const entity of entities) {
+    const name = tables.nameOf(entity);
+    const [known] = await knownTables(tables, entity);
+    if (known === undefined) {
+      lost.push(`_published_tables does not list ${name}, which was published`);
+      continue;
+    }
+    const problem = await shapeProblem(tables, entity, givenShape(known), await tables.typesThere(entity));
+    if (problem !== null) {
+      lost.push(`table ${name} ${problem}`);
+      continue;
+    }
+    const published = known.liveRows + known.deletedRows;
+    const needed = Math.min(published, tables.mostCounted ?? published);
+    const found = await countUpTo(tables, entity, needed);
+    if (found < needed) lost.push(`table ${name} should have ${published} rows, and has ${found}`);
+  }
+  return lost;
+}
+
+async function countUpTo(
+  { db, sqlName, mostCounted }: TargetTables,
+  entity: NamedEntity,
+  most: number,
+): Promise<number> {
+  const table = sqlName(entity);
+  const from = mostCounted === null ? table : `(SELECT 1 FROM ${table} LIMIT ${most}) AS counted`;
+  const [found] = await db.rows<{ readonly rows: number }>(`SELECT count(*) AS rows FROM ${from}`);
+  return found?.rows ?? 0;
+}
+
+/** Entities of the newest manifest that `_published_tables` lacks. Null: no publication remains. */
+function unlistedEntities(newest: PublicationText | null, tables: readonly KnownTable[]): readonly string[] {
+  if (newest === null) {
+    return tables.length === 0 ? [] : ['_publications is empty, and there are tables of publications'];
+  }
+  const known = new Set(tables.map(entityName));
+  try {
+    return readManifest(newest.manifest)
+      .manifest.entities.map(entityName)
+      .filter((name) => !known.has(name))
+      .map((name) => `_published_tables lacks ${name}, which was published`);
+  } catch {
+    // `chainProblem` has reported that it cannot be read.
+    return [];
+  }
+}
+
+/** Problems of a publication that comes after `before` in the order of their numbers. */
+function chainProblem(
+  before: PublicationText | null,
+  { number, manifest: text, sha256 }: PublicationText,
+): readonly string[] {
+  if (createHash('sha256').update(text).digest('hex') !== sha256) {
+    return [`the manifest of publication ${number} was changed: its SHA-256 is another one`];
+  }
+  let stored: StoredManifest;
+  try {
+    stored = readManifest(text);
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    return [`the manifest of publication ${number} cannot be read (${why})`];
+  }
+  const { publication: named, previous } = stored.manifest;
+  if (named !== number) return [`publication ${number} has the manifest of publication ${named}`];
+  if (before === null) return [];
+  if (before.number !== number - 1) return [missingPublications(before.number + 1, number - 1)];
+  return previous?.sha256 === before.sha256
+    ? []
+    : [`publication ${number} does not follow the publication ${before.number} that is there`];
+}
