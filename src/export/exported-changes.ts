@@ -1,9 +1,9 @@
 import { usage } from '../core/errors.ts';
-import { writeNumber } from '../core/json-text.ts';
+import { writeNumber } from '../core/json.ts';
 import { type Column, type ColumnValue, type EntityTable, keyTextOf } from '../core/records.ts';
 import type { EntityTarget } from '../settings/choices.ts';
 import { lineWriters } from '../sinks/jsonl/line.ts';
-import type { StoredRecord } from '../sinks/record-reader.ts';
+import type { StoredRecord } from '../sinks/readings.ts';
 import { checkCopied, openExistingRecords } from '../sinks/registry.ts';
 import type { RecordReader } from '../sinks/sink-access.ts';
 

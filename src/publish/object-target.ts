@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { unlink } from 'node:fs/promises';
 import type { Clock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
-import type { StoredRecord } from '../sinks/record-reader.ts';
+import type { StoredRecord } from '../sinks/readings.ts';
 import {
   entityName,
   filesOf,

@@ -6,12 +6,12 @@ import { ByteWriter, type ColumnSource, ParquetWriter } from 'hyparquet-writer';
 import { answerParent, explainedAs } from '../child/start-child.ts';
 import type { Instant } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
-import { writeNumber } from '../core/json-text.ts';
+import { writeNumber } from '../core/json.ts';
 import type { RunId } from '../core/names.ts';
 import type { ColumnValue, FieldType } from '../core/records.ts';
 import { openPrivateFile } from '../files/private-file.ts';
 import { isJsonColumn } from '../sinks/decisions/stored-table.ts';
-import type { StoredRecord } from '../sinks/record-reader.ts';
+import type { StoredRecord } from '../sinks/readings.ts';
 import { toFileError } from './folder-store.ts';
 import type { RowsOfFile } from './manifest.ts';
 

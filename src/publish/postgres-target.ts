@@ -19,7 +19,7 @@ import {
 import type { PlannedEntity, Target } from './target.ts';
 import type { PublishPlace } from '../settings/settings.ts';
 import { binaryType, tableName } from '../sinks/postgres/column-types.ts';
-import type { StoredRecord } from '../sinks/record-reader.ts';
+import type { StoredRecord } from '../sinks/readings.ts';
 import { keepalives } from '../sql/postgres/connections.ts';
 import { type BinaryValue, encodeRows } from '../sql/postgres/encode-binary.ts';
 import {

@@ -11,7 +11,7 @@ import { buffer } from 'node:stream/consumers';
 import { connect as connectTls } from 'node:tls';
 import type * as Sdk from '@aws-sdk/client-s3';
 import type { ListObjectsV2CommandOutput } from '@aws-sdk/client-s3';
-import { eachOf } from '../core/each-of.ts';
+import { eachOf, grouped } from '../core/grouped.ts';
 import { type ErrorCode, type Recovery, SyncError } from '../core/errors.ts';
 import { checkTemporaryFolder, makeTemporaryFolder } from '../files/private-file.ts';
 import { orAborted } from '../http/or-aborted.ts';

@@ -2,7 +2,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { type Clock, instant } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import { binaryType } from '../sinks/postgres/column-types.ts';
-import type { StoredRecord } from '../sinks/record-reader.ts';
+import type { StoredRecord } from '../sinks/readings.ts';
 import { quoted, type Values } from '../sql/database.ts';
 import {
   entityName,

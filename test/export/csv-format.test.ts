@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { EntityName, RunId } from '../../src/core/names.ts';
 import type { EntityTable } from '../../src/core/records.ts';
 import { csvFormat } from '../../src/export/exported-changes.ts';
-import type { StoredRecord } from '../../src/sinks/record-reader.ts';
+import type { StoredRecord } from '../../src/sinks/readings.ts';
 
 describe('CSV', () => {
   const table: EntityTable = {

@@ -17,7 +17,7 @@ import type { PublishEnd, PublishRequest } from '../../../src/publish/publicatio
 import { type FileFormat, openRowFileWriters } from '../../../src/publish/row-files.ts';
 import type { ObjectStore, Target } from '../../../src/publish/target.ts';
 import type { Seal } from '../../../src/sinks/partition.ts';
-import type { StoredRecord } from '../../../src/sinks/record-reader.ts';
+import type { StoredRecord } from '../../../src/sinks/readings.ts';
 import { openExistingRecords, openSink } from '../../../src/sinks/registry.ts';
 import type { Sink, SinkOptions } from '../../../src/sinks/sink-access.ts';
 import type { CommittedPage, PageCommit } from '../../../src/sinks/sink.ts';
