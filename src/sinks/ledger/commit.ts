@@ -31,7 +31,6 @@ import type {
   PageLength,
   Position,
   Seal,
-  StoredDoubt,
   StoredProof,
   UnsealedWalk,
   WalkMode,
@@ -60,7 +59,8 @@ export async function commitPages(
   const ids = pages.map(({ walk }) => walk.partition);
   const shown = pages.flatMap(({ rows }) => rows);
   const children = pages.flatMap((page) => page.children);
-  const finding = findingOf(commit);
+  const { window, origin, reading } = current;
+  const finding: Finding = { connector, window, origin, now: stamp.now, reading };
   // The counter is locked in the same round trip: the numbers of the rows are known before they are sent.
   const [, partitions, stored, met] = await Promise.all([
     stamp.takeSeqs(0),
@@ -76,16 +76,10 @@ export async function commitPages(
   const counts = counted.map((one) => one.counts);
   addCounts(tx, current.run, sumsByEntity(counts.flat()));
   noteShown(tx, { connector, run: current.run }, pages);
-  keepQuarantined(
-    tx,
-    connector,
-    pages.flatMap(({ refused }) => refused),
-    stamp,
-  );
-  await noteDrift(
-    commit,
-    pages.flatMap(({ drift }) => drift),
-  );
+  const refused = pages.flatMap((page) => page.refused);
+  keepQuarantined(tx, connector, refused, stamp);
+  const drift = pages.flatMap((page) => page.drift);
+  await noteDrift(commit, drift);
   const becameDue = (await findPartitions(tx, met, finding)).values();
   const newlyDue = pages.map((page) => page.children.filter(() => becameDue.next().value === true).length);
   const learned = await moveOn(commit, placed);
@@ -151,11 +145,6 @@ async function withKnownBelowPartial(
     );
     return found.length === 0 ? page : { ...page, children: [...page.children, ...found] };
   });
-}
-
-function findingOf({ held, current, stamp }: Commit): Finding {
-  const { window, origin, reading } = current;
-  return { connector: held.connector, window, origin, now: stamp.now, reading };
 }
 
 type Moved = Pick<PageCommit, 'position' | 'seal' | 'followed'>;
@@ -239,7 +228,9 @@ async function sealWalks(commit: Commit, ended: readonly EndedListing[]): Promis
   const sealed = read.flatMap(({ id, innerAbsences, innerDoubt, ...tree }) => {
     const last = byTree.get(id);
     if (last === undefined) return [];
-    const absence = weakestAbsence([tree.absence, ...absencesOf(innerAbsences)]);
+    // `as`: as `endListing` has written them.
+    const inside = (innerAbsences?.split(' ') ?? []).map((one) => (one === 'null' ? null : (one as Absence)));
+    const absence = weakestAbsence([tree.absence, ...inside]);
     const watermark = last.partition.tree === null ? last.seal.watermark : null;
     const collision = current.collisions.doubts.get(id);
     const inner = innerDoubt === null ? collision : parseDoubt(innerDoubt);
@@ -282,17 +273,8 @@ const readWholeTrees = ask<
      WHERE one.id IN {ids bigint} AND one.listed = 1 AND ${dueById}
        AND (SELECT count(inside.due_since) FROM _sync_partitions AS inside WHERE inside.tree = one.id) = 0`);
 
-function absencesOf(texts: string | null): readonly Absence[] {
-  if (texts === null) return [];
-  return texts.split(' ').map((text) => (text === 'null' ? null : (text as Absence)));
-}
-
-/** Walks that are due again because of a learned page length. */
-interface EarlyEnds {
-  readonly ids: readonly number[];
-  /** Walks among them that this run had sealed. */
-  readonly ofRun: readonly UnsealedWalk[];
-}
+/** Walks that are due again because of a learned page length. `ofRun`: those among them that this run had sealed. */
+type EarlyEnds = Awaited<ReturnType<typeof unsealEarlyEnds>>;
 
 /**
  * Makes walks of this chain due again that a short page ended, although more records follow pages of that length. They
@@ -302,14 +284,16 @@ async function unsealEarlyEnds(
   { held: { connector }, current, stamp: { now }, tx }: Commit,
   entity: EntityName,
   followed: PageLength,
-): Promise<EarlyEnds> {
+) {
   const { run, origin, window } = current;
   const { size, records } = followed;
   const early = await readEarlyEnds(tx, { connector, entity, window, origin, size, records });
   const ids = early.map(({ id }) => id);
   if (ids.length > 0) await transitions.unseal(tx, { ids, now, origin });
-  const ofRun = early.filter(({ sealedRun }) => sealedRun === run);
-  return { ids, ofRun: ofRun.map(({ mode, proof }) => ({ mode, proof: parseProof(proof) })) };
+  const ofRun = early.flatMap(({ sealedRun, mode, proof }): readonly UnsealedWalk[] =>
+    sealedRun === run ? [{ mode, proof: parseProof(proof) }] : [],
+  );
+  return { ids, ofRun };
 }
 
 /** Walks of the chain that ended with a page of this size and at least so many records. */
@@ -345,28 +329,22 @@ export function endProof(
   };
 }
 
-export interface SealedTree {
-  readonly mode: WalkMode | null;
-  /** Doubt of a listing inside the tree. */
-  readonly innerDoubt?: Doubt;
-  readonly now: Instant;
-}
-
 /**
- * Proof stored when every listing of the tree has been read. If one of them ended with a doubt, the last complete read
- * remains as it was.
+ * Proof stored when every listing of the tree has been read. If one of them ended with a doubt (`innerDoubt`: one
+ * inside the tree), the last complete read remains as it was.
  */
 export function sealProof(
   { doubt: own, doubtBefore, ...ended }: StoredProof,
-  { mode, innerDoubt, now }: SealedTree,
+  {
+    mode,
+    innerDoubt,
+    now,
+  }: { readonly mode: WalkMode | null; readonly innerDoubt?: Doubt; readonly now: Instant },
 ): StoredProof {
   const doubt = own ?? innerDoubt;
-  if (doubt !== undefined) return { ...ended, doubt: { ...doubt, runs: runsWith(doubt, doubtBefore) } };
-  return mode === 'full' ? { ...ended, readAt: now } : ended;
-}
-
-function runsWith(doubt: Doubt, before: StoredDoubt | undefined): number {
-  return before !== undefined && numbersOf(before) === numbersOf(doubt) ? before.runs + 1 : 1;
+  if (doubt === undefined) return mode === 'full' ? { ...ended, readAt: now } : ended;
+  const isSame = doubtBefore !== undefined && numbersOf(doubtBefore) === numbersOf(doubt);
+  return { ...ended, doubt: { ...doubt, runs: isSame ? doubtBefore.runs + 1 : 1 } };
 }
 
 function numbersOf(doubt: Doubt): string {

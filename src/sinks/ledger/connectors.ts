@@ -144,9 +144,8 @@ export async function holderOf(tx: Tx, connector: ConnectorName): Promise<Holder
   return found === undefined ? null : parseHolder(found);
 }
 
-const unfinishedSql = (): string =>
-  `SELECT connector, source_name AS "from", target_name AS "to", since FROM _sync_copies WHERE finished_at IS NULL`;
-const awaySql = (): string => `SELECT connector, copied_to FROM _sync_connectors WHERE copied_to IS NOT NULL`;
+const unfinishedSql = `SELECT connector, source_name AS "from", target_name AS "to", since FROM _sync_copies WHERE finished_at IS NULL`;
+const awaySql = `SELECT connector, copied_to FROM _sync_connectors WHERE copied_to IS NOT NULL`;
 
 interface AwayRow {
   readonly connector: ConnectorName;
@@ -155,19 +154,19 @@ interface AwayRow {
 
 /** The copy that would have to be completed before the connector may be used; null where there is none. */
 export async function readUnfinishedCopy(tx: Tx, connector: ConnectorName): Promise<UnfinishedCopy | null> {
-  const sql = `${unfinishedSql()} AND connector = :connector`;
+  const sql = `${unfinishedSql} AND connector = :connector`;
   return (await tx.first<UnfinishedCopy>(sql, { connector })) ?? null;
 }
 
 /** The sink that the connector was copied to, where its syncs continue; null where they continue in this one. */
 export async function readCopiedAway(tx: Tx, connector: ConnectorName): Promise<CopiedAway | null> {
-  const row = await tx.first<AwayRow>(`${awaySql()} AND connector = :connector`, { connector });
+  const row = await tx.first<AwayRow>(`${awaySql} AND connector = :connector`, { connector });
   return row === undefined ? null : copiedAway(row);
 }
 
 export async function readCopies(tx: Tx): Promise<SinkCopies> {
-  const unfinished = await tx.rows<UnfinishedCopy>(unfinishedSql());
-  const away = (await tx.rows<AwayRow>(awaySql())).map(copiedAway);
+  const unfinished = await tx.rows<UnfinishedCopy>(unfinishedSql);
+  const away = (await tx.rows<AwayRow>(awaySql)).map(copiedAway);
   return {
     unfinished: new Map(unfinished.map((one) => [one.connector, one])),
     away: new Map(away.map((one) => [one.connector, one])),

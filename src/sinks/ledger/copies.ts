@@ -100,7 +100,7 @@ async function copyInto(source: Ledger, target: Ledger, how: CopyHow) {
       return begun.state;
     });
     const { tables, newestSeq, last } = copied;
-    const lost = tables.filter(({ hasVersions }) => hasVersions && !target.records.keepsVersions);
+    const lost = target.records.keepsVersions ? [] : tables.filter(({ hasVersions }) => hasVersions);
     return {
       connector,
       /** `done`: an earlier copy was complete, and nothing has changed in the source since. */
@@ -119,24 +119,13 @@ async function copyInto(source: Ledger, target: Ledger, how: CopyHow) {
   });
 }
 
-/** The connector as the source has it. */
-interface Copied {
-  readonly identity: StoredIdentity & { readonly definitionHash: string };
-  /** Changes as soon as any record or table may have changed. */
-  readonly state: string;
-  readonly tables: readonly WholeTable[];
-  /** Rows of `lastTables`. */
-  readonly last: readonly { readonly table: CopiedTable; readonly rows: readonly Cells[] }[];
-  /** Every change number that a reader can have seen is at most this one. */
-  readonly newestSeq: number;
-  /** The highest numbers that the connector's rows may name. */
-  readonly highest: Shift;
-}
+type Copied = Awaited<ReturnType<typeof describe>>;
 
-async function describe(snapshot: Snapshot, ledger: Ledger, connector: ConnectorName): Promise<Copied> {
+/** Reads the connector as the source has it. */
+async function describe(snapshot: Snapshot, ledger: Ledger, connector: ConnectorName) {
   const found = await snapshot.read(
     async (tx) =>
-      await tx.first<Copied['identity'] & { readonly epoch: number }>(
+      await tx.first<StoredIdentity & { readonly definitionHash: string; readonly epoch: number }>(
         `SELECT base_url, connector_id, definition, definition_hash, epoch FROM _sync_connectors
          WHERE connector = :connector AND ${hasIdentity}`,
         { connector },
@@ -146,7 +135,7 @@ async function describe(snapshot: Snapshot, ledger: Ledger, connector: Connector
     throw usage(`The sink at ${ledger.db.place} holds nothing of connector "${connector}".`);
   }
   const { epoch, ...identity } = found;
-  const last: Copied['last'][number][] = [];
+  const last: { readonly table: CopiedTable; readonly rows: readonly Cells[] }[] = [];
   for (const table of lastTables) {
     const rows: Cells[] = [];
     for await (const batch of snapshot.batches(selectCells(table, table.name), { connector })) {
@@ -165,10 +154,14 @@ async function describe(snapshot: Snapshot, ledger: Ledger, connector: Connector
     }
     return {
       identity,
+      /** Changes as soon as any record or table may have changed. */
       state: hash('sha256', JSON.stringify(parts), 'hex'),
+      /** Rows of `lastTables`. */
       last,
       tables,
+      /** Every change number that a reader can have seen is at most this one. */
       newestSeq: await ledger.newestSeq(tx, connector),
+      /** The highest numbers that the connector's rows may name. */
       highest: {
         runs: (await cellOf<number | null>(tx, newestRun, { connector })) ?? 0,
         partitions: await ledger.reserveNumbers(tx, 'partitions', 0),
@@ -350,11 +343,8 @@ async function finish(
   const { records } = ledger;
   for (const { table, rows } of last) {
     if (rows.length > 0) await clearTable(tx, table, connector);
-    await records.insertRows(
-      tx,
-      table,
-      rows.map((cells) => movedCells(table, cells, shift)),
-    );
+    const moved = rows.map((cells) => movedCells(table, cells, shift));
+    await records.insertRows(tx, table, moved);
   }
   for (const { entity } of tables) {
     await tx.run(

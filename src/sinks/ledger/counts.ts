@@ -229,14 +229,6 @@ export function noteInDays(
   );
 }
 
-/** Drops days past their retention. */
-export function pruneDays(tx: Tx, connector: ConnectorName, now: Instant): void {
-  tx.put(`DELETE FROM _sync_days WHERE connector = :connector AND day < :day`, {
-    connector,
-    day: dayOf(instant(Date.parse(now) - keptDays * dayMs)),
-  });
-}
-
 /**
  * Counts of changed rows on each day from `since` (`2026-03-01`, UTC) on, by connector, entity and day; days without a
  * change are left out.
@@ -313,10 +305,10 @@ export async function dayChanges(
   return new Map(rows.map(({ entity, added, deleted }) => [entity, { added, deleted }]));
 }
 
-/** Drops hours before the window. */
-export function pruneDay(tx: Tx, connector: ConnectorName, now: Instant): void {
-  tx.put(`DELETE FROM _sync_hours WHERE connector = :connector AND hour < :hour`, {
-    connector,
-    hour: firstHourOfDay(now),
-  });
+/** Drops hours before the window, and days past their retention. */
+export function pruneDays(tx: Tx, connector: ConnectorName, now: Instant): void {
+  const hour = firstHourOfDay(now);
+  tx.put(`DELETE FROM _sync_hours WHERE connector = :connector AND hour < :hour`, { connector, hour });
+  const day = dayOf(instant(Date.parse(now) - keptDays * dayMs));
+  tx.put(`DELETE FROM _sync_days WHERE connector = :connector AND day < :day`, { connector, day });
 }

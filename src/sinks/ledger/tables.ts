@@ -212,18 +212,14 @@ function textsOf({ key, stored, declared, evolved }: TableColumns): ColumnTexts 
   };
 }
 
-function readColumns({ key, stored, declared, evolved }: ColumnTexts): TableColumns {
+function readTable({ key, stored, declared, evolved, asOf }: TableRow): KnownTable {
   return {
     key: parseNames(key),
     stored: parseColumns(stored),
     declared: parseColumns(declared),
-    evolved: parseColumns(evolved),
+    evolved: parseColumns(evolved).map((column) => ({ ...column, isEvolved: true })),
+    asOf,
   };
-}
-
-function readTable({ asOf, ...texts }: TableRow): KnownTable {
-  const columns = readColumns(texts);
-  return { ...columns, evolved: columns.evolved.map((column) => ({ ...column, isEvolved: true })), asOf };
 }
 
 export interface VersionedEntity {
@@ -405,12 +401,8 @@ export function noteStored(
     readonly numbers: ReadonlyMap<EntityName, TableNumbers>;
   },
 ): void {
-  noteInDays(
-    tx,
-    connector,
-    stored.map(({ entity, inserted, revived, changed }) => ({ entity, added: inserted, changed, revived })),
-    chain.now,
-  );
+  const changes = stored.map(({ inserted, ...one }) => ({ ...one, added: inserted }));
+  noteInDays(tx, connector, changes, chain.now);
   const changed = stored.filter(({ inserted, revived }) => inserted + revived > 0);
   if (changed.length === 0) return;
   tx.put(
@@ -442,7 +434,7 @@ export function addDeleted(tx: Tx, of: OfEntity, rows: number): void {
 }
 
 /** A full run has met every row of these, so adopted ones are those of the new address. */
-export function agreed(tx: Tx, connector: ConnectorName, entities: readonly EntityName[]): void {
+export function noteAgreed(tx: Tx, connector: ConnectorName, entities: readonly EntityName[]): void {
   tx.put(
     `UPDATE _sync_tables SET adopted_at = NULL
      WHERE connector = :connector AND entity IN {entities text} AND adopted_at IS NOT NULL`,
@@ -527,10 +519,8 @@ export function ledgerStoredKeys(heldOf: (lease: Lease) => HeldConnector) {
           for (const row of await table.liveBefore(tx, before, after, 1)) rows.add(row);
         }
         const stored = [...(await table.rows(tx, [...rows])).values()];
-        const places = await placesOf(
-          tx,
-          stored.flatMap(({ owner }) => (owner === null ? [] : [owner])),
-        );
+        const owners = stored.flatMap(({ owner }) => owner ?? []);
+        const places = await placesOf(tx, owners);
         return stored.map(({ keyText, owner }): StoredKey => {
           const place = owner === null ? undefined : places.get(owner);
           const [params, inject] = [place?.params ?? '{}', place?.inject ?? '{}'];

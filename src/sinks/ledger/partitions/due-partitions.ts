@@ -134,11 +134,8 @@ async function parentsOf(
     const there = [...parents.values()].filter(({ deletedAt }) => deletedAt === null);
     const owners = there.flatMap(({ owner }) => (owner === null ? [] : [owner]));
     const walkedBy = owners.length === 0 ? new Map<number, null>() : await fullOrigins(tx, owners);
-    await seen.load(
-      tx,
-      entity,
-      there.map(({ row }) => row),
-    );
+    const rows = there.map(({ row }) => row);
+    await seen.load(tx, entity, rows);
     for (const { id, parentKey, foundOrigin } of below) {
       const parent = parents.get(parentKey);
       if (parent === undefined || parent.deletedAt !== null) continue;
@@ -218,7 +215,9 @@ export async function findPartitions(
   const open = distinct.filter(({ name }) => known.get(name)?.origin !== origin);
   const bases = await findBases(tx, open, finding);
   const baseOf = ({ found }: Found): number | null =>
-    found.base === null ? null : (bases.get(baseName(found.entity, writeJson(found.base))) ?? null);
+    found.base === null
+      ? null
+      : (bases.get(knownName(found.entity, textHash(writeJson(found.base)))) ?? null);
   const chain = { origin, now };
 
   const unknown = open.filter(({ name }) => !known.has(name));
@@ -231,9 +230,11 @@ export async function findPartitions(
     for (const { index } of unknown) isDue[index] = true;
   }
 
-  const met = open.flatMap((one): readonly Met[] => {
+  const met = open.flatMap((one) => {
     const stored = known.get(one.name);
-    return stored === undefined ? [] : [{ one, stored, isRenewed: stored.gone !== standing.live }];
+    if (stored === undefined) return [];
+    // Found again below a record that was deleted or left out.
+    return [{ one, stored, isRenewed: stored.gone !== standing.live }];
   });
   if (met.length === 0) return isDue;
   const renewed = met.filter(({ isRenewed }) => isRenewed).map(({ stored }) => stored.id);
@@ -250,13 +251,6 @@ export async function findPartitions(
   }
   await beginWalks(tx, finding, begun);
   return isDue;
-}
-
-interface Met {
-  readonly one: Found;
-  readonly stored: KnownRow;
-  /** Found again below a record that was deleted or left out. */
-  readonly isRenewed: boolean;
 }
 
 /** Makes known partitions ready. A position kept from an earlier chain counts only for a walk of the same mode. */
@@ -309,10 +303,6 @@ function firstOfEach(founds: readonly FoundPartition[]): readonly Found[] {
     if (!byName.has(name)) byName.set(name, { index, entity: found.entity, found, params, paramsHash, name });
   }
   return [...byName.values()];
-}
-
-function baseName(entity: EntityName, params: string): string {
-  return knownName(entity, textHash(params));
 }
 
 function readyFlag(reading: ChainReading | undefined): 0 | 1 {

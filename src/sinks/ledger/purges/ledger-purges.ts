@@ -29,6 +29,7 @@ import {
 import { keyedColumns, keyedRow, type KeyedCells } from '../../records/mark-rows.ts';
 import { parseReport } from '../../stored-json.ts';
 import { holdingFor, storedIdentity } from '../connectors.ts';
+import { dropShared, endMissing, leaveAllPlaces, leavePlaces } from '../deletes/noted-rows.ts';
 import { noteAction } from '../actions.ts';
 import type { Taken, KeyedRow, RecordTable, RowOwner, RewrittenLines, RecordTables } from '../driver.ts';
 import { outsideRun, type Ledger } from '../ledger.ts';
@@ -172,12 +173,9 @@ async function purgeOf(ledger: Ledger, taken: Taken, request: Asked) {
       }));
       const seq = await ledger.newestSeq(tx, connector);
       await writeNotes(tx, { connector, notes, seq, at, who, canReturn });
-      const touched = of.filter(
-        ({ rows, quarantined, listings, files }) => rows + quarantined + listings + files > 0,
-      );
-      const { targets } = request;
-      const steps = { connector, entities: touched.map((one) => one.entity), targets };
-      await noteSteps(tx, ledger, steps, ownSteps(ledger));
+      const touched = of.filter((one) => one.rows + one.quarantined + one.listings + one.files > 0);
+      const entities = touched.map((one) => one.entity);
+      await noteSteps(tx, ledger, { connector, entities, targets: request.targets }, ownSteps(ledger));
       return { of, notes };
     });
     counts.push(...shownOf(removed.of, batch));
@@ -490,12 +488,8 @@ async function removeFound(
   for (const { entity, table, rows, moved, keyTexts } of found.of.values()) {
     const of = { connector, entity };
     if (table !== null) records.open({ connector, table, stored: table.columns }).setOwners(tx, moved);
-    for (const { row, owner } of moved) {
-      await tx.run(
-        `DELETE FROM _sync_also WHERE connector = :connector AND entity = :entity AND row = :row AND partition = :owner`,
-        { ...of, row, owner },
-      );
-    }
+    const left = moved.map(({ row, owner }) => ({ row, partition: owner }));
+    await leavePlaces(tx, of, left);
     if (rows.size > 0) {
       await removeForGood(purging, entity, [...rows.values()]);
       await renewTable(tx, of);
@@ -509,7 +503,7 @@ async function removeFound(
     ids: looks.flatMap(({ quarantined }) => quarantined.map(({ id }) => id)),
   });
   const ids = [...found.of.values()].flatMap(({ listings }) => listings);
-  await tx.run('DELETE FROM _sync_also WHERE partition IN {ids bigint}', { ids });
+  await dropShared(tx, ids);
   await tx.run('DELETE FROM _sync_missing WHERE connector = :connector AND partition IN {ids bigint}', {
     connector,
     ids,
@@ -848,12 +842,8 @@ export async function removeForGood(
   const numbers = rows.map(({ row }) => row);
   const table = quoted(records.tableName(connector, entity));
   await tx.run(`DELETE FROM ${table} WHERE _row IN {numbers bigint}`, { numbers });
-  for (const name of ['_sync_also', '_sync_missing']) {
-    await tx.run(
-      `DELETE FROM ${name} WHERE connector = :connector AND entity = :entity AND row IN {numbers bigint}`,
-      { ...of, numbers },
-    );
-  }
+  await leaveAllPlaces(tx, of, numbers);
+  endMissing(tx, of, numbers);
   // A later purge would not find the versions without their row.
   if ((await versionedEntities(tx, connector)).has(entity)) {
     await deleteVersionsOf(tx, records, of, numbers);

@@ -199,18 +199,13 @@ export async function undo(
     await readAgain({ tx, records: ledger.records, connector, what }, [entity]);
   }
   const changed = await table.changedBy(tx, run, after, limit);
-  const keyed = await table.rows(
-    tx,
-    changed.map(({ row }) => row),
-  );
+  const numbers = changed.map(({ row }) => row);
+  const keyed = await table.rows(tx, numbers);
   const rows = changed.map((one) => ({ ...one, keyText: keyed.get(one.row)?.keyText ?? '' }));
   const ways = grouped(rows, (one) => undoOf(one, run));
   const going = ways.get('delete') ?? [];
-  await deleteRows(
-    commit,
-    entity,
-    going.map(({ row, keyText }) => ({ row, keyText, permission: 'allowed' })),
-  );
+  const deleted = going.map(({ row, keyText }) => ({ row, keyText, permission: 'allowed' as const }));
+  await deleteRows(commit, entity, deleted);
   const revived = ways.get('revive') ?? [];
   const restored = ways.get('restore') ?? [];
   await putBack(commit, { entity, table }, { revived, restored });
@@ -246,11 +241,8 @@ async function putBack(
   if (revived.length + restored.length === 0) return;
   const { current, stamp, tx } = commit;
   const { connector } = commit.held;
-  await table.revive(
-    tx,
-    revived.map(({ row }) => row),
-    stamp,
-  );
+  const rows = revived.map(({ row }) => row);
+  await table.revive(tx, rows, stamp);
   await table.restore(tx, restored, stamp);
   const back = [...revived, ...restored].filter(({ deletedAt }) => deletedAt !== null);
   const keyTexts = back.map(({ keyText }) => keyText);
@@ -341,11 +333,8 @@ export async function openRemoval(ledger: Ledger, connector: ConnectorName, hold
         await transact(async (tx) => {
           await records.drop(tx, connector, entities);
           await forgetConnector(tx, connector, ['_sync_pauses', '_sync_outbox', '_sync_removals']);
-          noteAction(tx, ledger, {
-            action: 'remove',
-            connector,
-            detail: { entities: entities.length, rows },
-          });
+          const detail = { entities: entities.length, rows };
+          noteAction(tx, ledger, { action: 'remove', connector, detail });
         }),
       [Symbol.asyncDispose]: async () => await taken.release(),
     };
@@ -355,24 +344,15 @@ export async function openRemoval(ledger: Ledger, connector: ConnectorName, hold
   }
 }
 
-interface Begun {
-  readonly entities: readonly EntityName[];
-  readonly rows: number;
-}
-
-async function begin(tx: Tx, { clock }: Ledger, connector: ConnectorName): Promise<Begun> {
+async function begin(tx: Tx, { clock }: Ledger, connector: ConnectorName) {
   const known = await tx.first<{ readonly entities: string; readonly rows: number }>(
     `SELECT entities, rows FROM _sync_removals WHERE connector = :connector`,
     { connector },
   );
-  const copied = await cellOf<string>(tx, `SELECT entities FROM _sync_copies WHERE connector = :connector`, {
-    connector,
-  });
-  const stored = await cellOf<number | null>(
-    tx,
-    `SELECT CAST(sum(rows) AS bigint) FROM _sync_tables WHERE connector = :connector`,
-    { connector },
-  );
+  const ofCopy = 'SELECT entities FROM _sync_copies WHERE connector = :connector';
+  const copied = await cellOf<string>(tx, ofCopy, { connector });
+  const sum = 'SELECT CAST(sum(rows) AS bigint) FROM _sync_tables WHERE connector = :connector';
+  const stored = await cellOf<number | null>(tx, sum, { connector });
   const names = [known?.entities, copied].flatMap((text) => (text === undefined ? [] : parseNames(text)));
   // `as`: names of entities that this sink has written.
   const entities = [...new Set([...(names as EntityName[]), ...(await knownEntities(tx, connector))])];

@@ -8,7 +8,6 @@ import {
   countsOfChain,
   countsOfRun,
   runsThatWrote,
-  pruneDay,
   pruneDays,
 } from '../counts.ts';
 import { openCollisions } from '../../decisions/meet-record.ts';
@@ -40,7 +39,7 @@ import { type Scope, transitions } from '../partitions/transitions.ts';
 import { plannedTable, type PlannedTable } from '../driver.ts';
 import { readWithholding } from '../purges/purge-notes.ts';
 import { openRawRows, dropSeen, openSeenRows } from '../row-blocks.ts';
-import { agreed, wasRead, declareTables, describeTables, switchVersions } from '../tables.ts';
+import { noteAgreed, wasRead, declareTables, describeTables, switchVersions } from '../tables.ts';
 
 /**
  * Creates missing tables and columns, then begins the run: resumes the newest run of its window where that was left
@@ -230,7 +229,6 @@ export async function finishRun(commit: Commit, report: RunReport): Promise<RunR
   if (isDoubted(stored)) await forbidContinuing(tx, connector);
   forgetRuns(commit);
   tx.put('DELETE FROM _sync_progress WHERE connector = :connector', { connector });
-  pruneDay(tx, connector, stamp.now);
   pruneDays(tx, connector, stamp.now);
   pruneActions(tx, connector, stamp.now);
   return wrong;
@@ -268,11 +266,8 @@ async function noteWhole(
 ): Promise<void> {
   const { run, isFull, tables, entities } = current;
   const agreeing = report.entities.filter((one) => agreesWithStored(one, isFull));
-  agreed(
-    tx,
-    connector,
-    agreeing.map(({ entity }) => entity),
-  );
+  const agreed = agreeing.map(({ entity }) => entity);
+  noteAgreed(tx, connector, agreed);
   const whole = readWhole(report, tables.keys(), entities);
   wasRead(tx, connector, run, whole);
   tx.put(
