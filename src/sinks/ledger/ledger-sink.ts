@@ -1,14 +1,11 @@
 import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName, RunId } from '../../core/names.ts';
-import { columnOf, type TransactHow, type Tx } from '../../sql/database.ts';
+import type { TransactHow, Tx } from '../../sql/database.ts';
 import { fencedError, releasedError } from '../sink-errors.ts';
-import type { Instant } from '../../core/clock.ts';
-import type { Action } from '../requests.ts';
-import type { ConnectorIdentity, Lease, Pause } from '../lease.ts';
+import type { ConnectorIdentity, Lease } from '../lease.ts';
 import type { WalkFailure, WalkRef } from '../partition.ts';
 import type { ListingsOf, RunReport } from '../run-report.ts';
 import type { CommittedPage, PageCommit, RunPlan } from '../sink.ts';
-import { noteAction } from './actions.ts';
 import { acquireConnector, enterFailedStart } from './connectors.ts';
 import { commitPages } from './commit.ts';
 import { ledgerCopies } from './copies.ts';
@@ -23,8 +20,8 @@ import { findLeftovers, left, nextPartitions, setWalkAside } from './partitions/
 import { ledgerPurges } from './purges/ledger-purges.ts';
 import { ledgerRepair } from './repair/ledger-repair.ts';
 import { finishRun, startRun } from './runs/ledger-runs.ts';
-import { requestCancel } from './runs/runs.ts';
 import { ledgerStoredKeys } from './tables.ts';
+import { ledgerRequests } from './actions.ts';
 
 /** A sink over a database: records and ledger are stored and committed together. */
 export function ledgerSink(ledger: Ledger) {
@@ -129,43 +126,7 @@ export function ledgerSink(ledger: Ledger) {
     partMissing: async (lease: Lease) => await listingsOf(lease, readDoubted),
     /** Listings read to their end without proof, in the window of the run. */
     unconfirmed: async (lease: Lease) => await listingsOf(lease, readUnconfirmed),
-    /**
-     * Notes that connectors, of any name, are not to be run until they are resumed, in one transaction. Paused again,
-     * one keeps its `since` and takes the new reason.
-     */
-    pause: async (connectors: readonly ConnectorName[], pause: Pause) =>
-      await db.transact(async (tx) => {
-        const { since, reason } = pause;
-        await tx.run(
-          `INSERT INTO _sync_pauses (connector, since, reason)
-           SELECT v.connector, v.since, v.reason FROM {v: connector text, since text, reason text} ORDER BY v.connector
-           ON CONFLICT (connector) DO UPDATE SET reason = excluded.reason`,
-          { v: connectors.map((connector) => ({ connector, since, reason })) },
-        );
-        const detail = { reason };
-        for (const connector of connectors) noteAction(tx, ledger, { action: 'pause', connector, detail });
-      }),
-    /** Takes their pauses back; gives those that were paused. */
-    resume: async (connectors: readonly ConnectorName[]): Promise<ReadonlySet<ConnectorName>> =>
-      await db.transact(async (tx) => {
-        const sql = `DELETE FROM _sync_pauses WHERE connector IN {connectors text} RETURNING connector`;
-        const wasPaused = await columnOf<ConnectorName>(tx, sql, { connectors });
-        for (const connector of wasPaused) noteAction(tx, ledger, { action: 'resume', connector });
-        return new Set(wasPaused);
-      }),
-    /** Asks the process that is in this run to end it after a checkpoint; false where the run is not `running`. */
-    requestCancel: async (run: RunId, now: Instant) =>
-      await db.transact(async (tx) => {
-        const connector = await requestCancel(tx, run, now);
-        if (connector !== null) noteAction(tx, ledger, { action: 'cancel', connector, run });
-        return connector !== null;
-      }),
-    /**
-     * Notes an action that a person asked another process for. Calls of this object note their own actions, in the
-     * transaction that carries them out.
-     */
-    noteAction: async (action: Action) =>
-      await db.transact(async (tx) => Promise.resolve(noteAction(tx, ledger, action))),
+    ...ledgerRequests(ledger),
     [Symbol.asyncDispose]: async () => {
       closing ??= (async () => {
         heldByLease.clear();

@@ -3,13 +3,7 @@ import { grouped } from '../../../core/grouped.ts';
 import { writeJson } from '../../../core/json.ts';
 import type { EntityName } from '../../../core/names.ts';
 import type { Tx } from '../../../sql/database.ts';
-import {
-  accountingError,
-  countsOfChain,
-  countsOfRun,
-  runsThatWrote,
-  pruneDays,
-} from '../counts.ts';
+import { accountingError, countsOfChain, countsOfRun, runsThatWrote, pruneDays } from '../counts.ts';
 import { openCollisions } from '../../decisions/meet-record.ts';
 import {
   chainReadings,

@@ -82,17 +82,6 @@ export async function insertFailedStart(tx: Tx, report: RunReport): Promise<void
   );
 }
 
-/** The run's connector where it is `running`, else null; the first request's time stays. */
-export async function requestCancel(tx: Tx, run: RunId, now: Instant): Promise<ConnectorName | null> {
-  const connector = await cellOf<ConnectorName>(
-    tx,
-    `UPDATE _sync_runs SET cancel_requested = coalesce(cancel_requested, :now) WHERE run = :run AND state = 'running'
-     RETURNING connector`,
-    { run, now },
-  );
-  return connector ?? null;
-}
-
 export async function interruptRunning(tx: Tx, connector: ConnectorName): Promise<void> {
   await tx.run(
     `UPDATE _sync_runs SET state = 'interrupted' WHERE connector = :connector AND state = 'running'`,
