@@ -59,7 +59,7 @@ import {
   scopeOf,
   wasKeptWaiting,
   type EarlierRun,
-} from '../../src/sinks/ledger/runs/runs.ts';
+} from '../../src/sinks/ledger/runs/run-chains.ts';
 import { declareTable, tableName, withAdded } from '../../src/sinks/decisions/stored-table.ts';
 import type { TombstoneChoice } from '../../src/sinks/deletes.ts';
 import {

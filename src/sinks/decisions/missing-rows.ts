@@ -3,7 +3,7 @@ import type { EntityMissing } from '../deletes.ts';
 import type { Absence } from '../partition.ts';
 import type { RowsOf } from '../run-report.ts';
 import { weakestAbsence } from './becoming-due.ts';
-import type { RunInChain } from '../ledger/runs/runs.ts';
+import type { RunInChain } from '../ledger/runs/run-chains.ts';
 
 /**
  * Progress of a partition's sweep, in the one stored number (`swept_to`). 0 or more: the last of its own rows that was

@@ -6,9 +6,9 @@ import type { ConnectorIdentity, Lease } from '../lease.ts';
 import type { WalkFailure, WalkRef } from '../partition.ts';
 import type { ListingsOf, RunReport } from '../run-report.ts';
 import type { CommittedPage, PageCommit, RunPlan } from '../sink.ts';
-import { acquireConnector, enterFailedStart } from './connectors.ts';
+import { acquireConnector, enterFailedStart } from './held-connectors.ts';
 import { commitPages } from './commit.ts';
-import { ledgerCopies } from './copies.ts';
+import { ledgerCopies } from './ledger-copies.ts';
 import { ledgerDeletes } from './deletes/ledger-deletes.ts';
 import { ledgerFiles } from './downloads/ledger-files.ts';
 import { ledgerDrift } from './drift/note-drift.ts';
@@ -21,7 +21,7 @@ import { ledgerPurges } from './purges/ledger-purges.ts';
 import { ledgerRepair } from './repair/ledger-repair.ts';
 import { finishRun, startRun } from './runs/ledger-runs.ts';
 import { ledgerStoredKeys } from './tables.ts';
-import { ledgerRequests } from './actions.ts';
+import { ledgerRequests } from './noted-actions.ts';
 
 /** A sink over a database: records and ledger are stored and committed together. */
 export function ledgerSink(ledger: Ledger) {

@@ -2,7 +2,7 @@ import type { Clock } from '../../core/clock.ts';
 import type { EntityName, RunId } from '../../core/names.ts';
 import type { TransactHow, Tx } from '../../sql/database.ts';
 import type { Collisions } from '../decisions/meet-record.ts';
-import type { RunInChain } from './runs/runs.ts';
+import type { RunInChain } from './runs/run-chains.ts';
 import type { Lease } from '../lease.ts';
 import type { LedgerDriver, Taken, PlannedTable, Stamp } from './driver.ts';
 import type { RawRows, SeenRows } from './row-blocks.ts';

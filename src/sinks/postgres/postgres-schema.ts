@@ -9,7 +9,7 @@ import { postgresTables } from './postgres-tables.ts';
 import { openServer, type Server, type WriteTx } from '../../sql/postgres/server.ts';
 import { quoted } from '../../sql/database.ts';
 import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
-import { postgresCatalogSql, ledgerSql, migrations } from '../ledger/schema.ts';
+import { postgresCatalogSql, ledgerSql, migrations } from '../ledger/ledger-schema.ts';
 import {
   awayText,
   codeOf,

@@ -23,7 +23,7 @@ import type { ConnectorName } from '../../core/names.ts';
 import { cellOf, type Tx } from '../../sql/database.ts';
 import type { Stamp } from '../ledger/driver.ts';
 import type { LastCommits } from '../ledger/history/overview.ts';
-import { sqliteCatalogSql, ledgerSql, migrations } from '../ledger/schema.ts';
+import { sqliteCatalogSql, ledgerSql, migrations } from '../ledger/ledger-schema.ts';
 
 /** Marks a SQLite file as this program's ("CSY1"); any other value in a file that has tables is a foreign database. */
 const applicationId = 0x43_53_59_31;

@@ -29,7 +29,7 @@ import type { ConnectorName } from '../../core/names.ts';
 import { takeLock, type Lock } from '../../sql/sqlite/lock.ts';
 import { openTurns } from '../../sql/turns.ts';
 import { ConnectorBusyError, overtakenError, releasedError } from '../sink-errors.ts';
-import { holderOf, storedEpoch } from '../ledger/connectors.ts';
+import { storedEpoch, holderOf } from '../ledger/held-connectors.ts';
 
 interface LedgerFileOptions extends OpenHow {
   readonly file: string;

@@ -23,14 +23,20 @@ import {
   parseParams,
   parseReportedDoubt,
 } from '../../stored-json.ts';
-import { readActions } from '../actions.ts';
-import { hasIdentity, readCopies, readRemoval, readUnfinishedCopy, storedOrigins } from '../connectors.ts';
+import { readActions } from '../noted-actions.ts';
+import {
+  hasIdentity,
+  readCopies,
+  readRemoval,
+  readUnfinishedCopy,
+  storedOrigins,
+} from '../held-connectors.ts';
 import { countsOfRun, readDays } from '../counts.ts';
 import { readsAgree } from '../deletes/noted-rows.ts';
 import type { RecordTables } from '../driver.ts';
 import { readOutbox } from '../notices/ledger-notices.ts';
 import { readPurgeWork, readPurgeNotes } from '../purges/purge-notes.ts';
-import { hasBegun } from '../runs/runs.ts';
+import { hasBegun } from '../runs/run-chains.ts';
 import { knownTables, openStoredTable, storedTable, versionedEntities, readMasks } from '../tables.ts';
 import {
   among,

@@ -21,7 +21,7 @@ import type { RunReport } from '../../run-report.ts';
 import { parseColumns, parseReport } from '../../stored-json.ts';
 import { hasWritten, readDays } from '../counts.ts';
 import { readPurgeWork } from '../purges/purge-notes.ts';
-import { hasBegun } from '../runs/runs.ts';
+import { hasBegun } from '../runs/run-chains.ts';
 import { SyncError } from '../../../core/errors.ts';
 
 interface Of {

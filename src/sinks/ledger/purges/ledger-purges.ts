@@ -28,9 +28,9 @@ import {
 } from '../../requests.ts';
 import { keyedColumns, keyedRow, type KeyedCells } from '../../records/mark-rows.ts';
 import { parseReport } from '../../stored-json.ts';
-import { holdingFor, storedIdentity } from '../connectors.ts';
+import { holdingFor, storedIdentity } from '../held-connectors.ts';
 import { dropShared, endMissing, leaveAllPlaces, leavePlaces } from '../deletes/noted-rows.ts';
-import { noteAction } from '../actions.ts';
+import { noteAction } from '../noted-actions.ts';
 import type { Taken, KeyedRow, RecordTable, RowOwner, RewrittenLines, RecordTables } from '../driver.ts';
 import { outsideRun, type Ledger } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';

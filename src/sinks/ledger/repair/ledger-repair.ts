@@ -14,11 +14,11 @@ import {
   type Resetting,
   holdingFor,
   storedIdentity,
-} from '../connectors.ts';
+} from '../held-connectors.ts';
 import type { Holder } from '../../lease.ts';
 import type { AdoptedIdentity, ResetCounts, ResetScope, UndonePlace, UndoneRows } from '../../requests.ts';
 import { parseNames } from '../../stored-json.ts';
-import { noteAction } from '../actions.ts';
+import { noteAction } from '../noted-actions.ts';
 import { deleteRows } from '../deletes/ledger-deletes.ts';
 import { beginFiles } from '../downloads/ledger-files.ts';
 import { long, outsideRun, type Commit, type InLease, type Ledger } from '../ledger.ts';
@@ -28,7 +28,7 @@ import { readStored, storeRows } from '../store-rows.ts';
 import { noteStored, tableNumbers, knownEntities } from '../tables.ts';
 import { IdentityChangedError } from '../../sink-errors.ts';
 import { forgetRaw } from '../row-blocks.ts';
-import { forbidContinuing, interruptRunning } from '../runs/runs.ts';
+import { forbidContinuing, interruptRunning } from '../runs/run-chains.ts';
 
 /** Repairs that a person makes outside a sync. */
 export function ledgerRepair(ledger: Ledger, inLease: InLease) {

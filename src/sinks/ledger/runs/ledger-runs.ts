@@ -19,12 +19,12 @@ import {
   insertRun,
   interruptRunning,
   newestRun,
-} from './runs.ts';
+} from './run-chains.ts';
 import { standing } from '../../decisions/becoming-due.ts';
 import { withoutKey, type EntityReport, type RunReport } from '../../run-report.ts';
 import type { RunPlan, StartedRun } from '../../sink.ts';
-import { noteAction, pruneActions } from '../actions.ts';
-import { storedRawKey } from '../connectors.ts';
+import { noteAction, pruneActions } from '../noted-actions.ts';
+import { storedRawKey } from '../held-connectors.ts';
 import { dropShared } from '../deletes/noted-rows.ts';
 import type { Commit, CurrentRun, HeldConnector, Ledger } from '../ledger.ts';
 import { checkKeys, noteKeys, noteMasks } from '../masking.ts';

@@ -23,11 +23,11 @@ import {
   dropFacts,
   factNames,
   whichFacts,
-} from './connectors.ts';
-import { noteAction } from './actions.ts';
+} from './held-connectors.ts';
+import { noteAction } from './noted-actions.ts';
 import type { CellColumn, CellTable, CellType, numbered, RecordTables, Taken } from './driver.ts';
 import { outsideRun, type Ledger } from './ledger.ts';
-import { ledgerSql } from './schema.ts';
+import { ledgerSql } from './ledger-schema.ts';
 import { wholeTables, type WholeTable, countVersions } from './tables.ts';
 
 /**
@@ -407,7 +407,7 @@ const orders: Readonly<Record<string, string>> = {
   _sync_tables: 'ORDER BY entity',
 };
 
-/** A table of the ledger as `ledger/schema.ts` has it. */
+/** A table of the ledger as `ledger-schema.ts` has it. */
 function ledgerTable(name: string): CopiedTable {
   const definition = new RegExp(`^CREATE TABLE ${name} \\(([^;]*);`, 'm').exec(ledgerSql)?.[1] ?? '';
   const columns = [...definition.matchAll(/^ {2}"?([a-z]\w*)"? (TEXT|BIGINT|INTEGER|BYTEA)\b/gm)];

@@ -26,7 +26,7 @@ import {
 import type { RunReport } from '../run-report.ts';
 import type { Taken, RecordTables } from './driver.ts';
 import { outsideRun, type HeldConnector, type Ledger } from './ledger.ts';
-import { forbidContinuing, insertFailedStart, interruptRunning } from './runs/runs.ts';
+import { forbidContinuing, insertFailedStart, interruptRunning } from './runs/run-chains.ts';
 import * as z from 'zod';
 import { transitions } from './partitions/transitions.ts';
 import { knownEntities } from './tables.ts';
