@@ -128,7 +128,7 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'ended-run-cancelled',
-    name: 'requestCancel',
+    name: 'ledgerRequests',
     find: "WHERE run = :run AND state = 'running'",
     replace: 'WHERE run = :run',
     because: 'A run that is over is reported as cancelled.',
