@@ -644,14 +644,7 @@ export function sealOf(
  * nothing ever leaves.
  */
 function isOrderKept(entity: Entity, proof: Proof, state: WalkState): boolean {
-  switch (proof.kind) {
-    case 'single':
-    case 'token':
-    case 'keyset':
-      return true;
-    case 'seam':
-      return entity.growsOnly || state.isSorted;
-  }
+  return proof.kind !== 'seam' || entity.growsOnly || state.isSorted;
 }
 
 /**

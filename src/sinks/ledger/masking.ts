@@ -10,7 +10,7 @@ import {
   readJsonIfWhole,
   writeJson,
 } from '../../core/json.ts';
-import type { ConnectorName, EntityName } from '../../core/names.ts';
+import type { ConnectorName, EntityName, OfEntities } from '../../core/names.ts';
 import { hiddenWords, type RecordFile } from '../../core/records.ts';
 import { usage, SyncError } from '../../core/errors.ts';
 import { cellOf, type Cells, type Tx, quoted } from '../../sql/database.ts';
@@ -381,14 +381,12 @@ const texts = [
   { table: '_sync_outbox', column: 'payload', id: 'id', at: 'at', which: `kind = 'failed'` },
 ] as const;
 
-interface Hiding {
-  readonly connector: ConnectorName;
-  readonly entities: readonly EntityName[];
-  readonly since: Instant;
-}
-
 /** Discards positions of walks and hides words of the service from before a mask; gives how many change. */
-async function hideTexts(tx: Tx, { connector, entities, since }: Hiding, writes: boolean): Promise<number> {
+async function hideTexts(
+  tx: Tx,
+  { connector, entities, since }: OfEntities & { readonly since: Instant },
+  writes: boolean,
+): Promise<number> {
   const clear = `SELECT count(*) FROM _sync_partitions
     WHERE connector = :connector AND ${ofEntities} AND ${isClearPosition}`;
   let count = (await cellOf<number>(tx, clear, { connector, entities })) ?? 0;

@@ -202,13 +202,8 @@ export interface RowAt {
   readonly partition: number;
 }
 
-interface PlaceRow extends Omit<OtherPlace, 'origin' | 'foundAt'> {
-  readonly origin: number | null;
-  readonly foundAt: Instant | null;
-}
-
-const place = `place.gone IS NOT DISTINCT FROM ${standing.live} AS is_live, place.due_since IS NOT NULL AS is_due, place.origin, place.found_at,
-    place.parent_key IS NOT NULL AS is_below_record, place.full_origin, place.absence`;
+const place = `place.gone IS NOT DISTINCT FROM ${standing.live} AS is_live, place.due_since IS NOT NULL AS is_due,
+    coalesce(place.origin, 0) AS origin, coalesce(place.found_at, '') AS found_at, place.parent_key IS NOT NULL AS is_below_record, place.full_origin, place.absence`;
 
 /** The chain `origin` has met the rows there. */
 export function meetElsewhere(
@@ -293,27 +288,22 @@ export async function otherPlaces(
   rows: readonly number[],
 ): Promise<ReadonlyMap<number, readonly OtherPlace[]>> {
   if (rows.length === 0) return new Map();
-  const found = await tx.rows<PlaceRow & { readonly row: number }>(
+  const found = await tx.rows<OtherPlace & { readonly row: number }>(
     `SELECT also.row, also.partition, also.origin AS met_by, ${place}
      FROM _sync_also AS also LEFT JOIN _sync_partitions AS place ON place.id = also.partition
      WHERE also.connector = :connector AND also.entity = :entity AND also.row IN {rows bigint}
      ORDER BY also.row, also.partition`,
     { ...of, rows },
   );
-  const byRow = grouped(found, ({ row }) => row);
-  return new Map([...byRow].map(([row, places]) => [row, places.map(readPlace)]));
+  return grouped(found, ({ row }) => row);
 }
 
 /** Places by id; ids that are no longer partitions are left out. */
 export async function placesById(tx: Tx, ids: readonly number[]): Promise<ReadonlyMap<number, OtherPlace>> {
   if (ids.length === 0) return new Map();
-  const found = await tx.rows<PlaceRow>(
+  const found = await tx.rows<OtherPlace>(
     `SELECT place.id AS partition, 0 AS met_by, ${place} FROM _sync_partitions AS place WHERE place.id IN {ids bigint}`,
     { ids },
   );
-  return new Map(found.map((one) => [one.partition, readPlace(one)]));
-}
-
-function readPlace({ origin, foundAt, ...one }: PlaceRow): OtherPlace {
-  return { ...one, origin: origin ?? 0, foundAt: foundAt ?? '' };
+  return new Map(found.map((one) => [one.partition, one]));
 }

@@ -1,5 +1,6 @@
 import { createHmac, randomBytes } from 'node:crypto';
-import { type Instant, instant, type Clock } from '../../../core/clock.ts';
+import { instant, type Clock } from '../../../core/clock.ts';
+import { knownOrMade } from '../../../core/grouped.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import { keyTextOf, type PreparedRecord } from '../../../core/records.ts';
 import type { Tx } from '../../../sql/database.ts';
@@ -48,8 +49,18 @@ export interface NoteRow extends PurgeNote {
 
 /** Purged records of the connector; null where none ever was. All notes are held in memory. */
 export async function readPurgeNotes(tx: Tx, connector: ConnectorName): Promise<PurgeNotes | null> {
-  const mac = await readMac(tx, connector);
-  return mac === null ? null : notesOf(mac, await readNotes(tx, connector));
+  const macOf = await readMac(tx, connector);
+  if (macOf === null) return null;
+  const rows = await readNotes(tx, connector);
+  const byEntity = new Map<EntityName, Map<string, PurgeNote>>();
+  for (const { entity, mac, at, who, canReturn } of rows) {
+    const notes = knownOrMade(byEntity, entity, () => new Map<string, PurgeNote>());
+    notes.set(mac.toString('hex'), { at, who, canReturn });
+  }
+  return {
+    count: rows.length,
+    noteOf: (entity, keyText) => byEntity.get(entity)?.get(macOf(entity, keyText)) ?? null,
+  };
 }
 
 export async function readNotes(tx: Tx, connector: ConnectorName): Promise<readonly NoteRow[]> {
@@ -57,18 +68,6 @@ export async function readNotes(tx: Tx, connector: ConnectorName): Promise<reado
     `SELECT entity, mac, seq, at, who, can_return FROM _sync_purged WHERE connector = :connector`,
     { connector },
   );
-}
-
-function notesOf(macOf: RecordMac, rows: readonly NoteRow[]): PurgeNotes {
-  const byEntity = new Map<EntityName, Map<string, PurgeNote>>();
-  for (const { entity, mac, at, who, canReturn } of rows) {
-    const notes = byEntity.get(entity) ?? new Map<string, PurgeNote>();
-    byEntity.set(entity, notes.set(mac.toString('hex'), { at, who, canReturn }));
-  }
-  return {
-    count: rows.length,
-    noteOf: (entity, keyText) => byEntity.get(entity)?.get(macOf(entity, keyText)) ?? null,
-  };
 }
 
 export interface NewNote extends Pick<NoteRow, 'entity' | 'mac'> {
@@ -79,16 +78,16 @@ export interface NewNote extends Pick<NoteRow, 'entity' | 'mac'> {
 /** Writes notes. Where records may return, so may the records purged with them. */
 export async function writeNotes(
   tx: Tx,
-  given: {
+  {
+    notes,
+    canReturn,
+    ...of
+  }: PurgeNote & {
     readonly connector: ConnectorName;
     readonly notes: readonly NewNote[];
     readonly seq: number;
-    readonly at: Instant;
-    readonly who: string;
-    readonly canReturn: boolean;
   },
 ): Promise<void> {
-  const { notes, canReturn, ...of } = given;
   if (notes.length === 0) return;
   if (canReturn) {
     await tx.run(
@@ -115,16 +114,11 @@ export interface JoinBelow {
   readonly columns: readonly string[];
 }
 
-interface TableRow {
-  readonly entity: EntityName;
-  readonly key: string;
-  readonly stored: string;
-  readonly described: string;
-}
+type TableTexts = { readonly entity: EntityName } & Readonly<Record<'key' | 'stored' | 'described', string>>;
 
 /** Joins by which records belong to others: elements to their record, records to the one that leads to them. */
 export async function readJoinsBelow(tx: Tx, connector: ConnectorName): Promise<readonly JoinBelow[]> {
-  const rows = await tx.rows<TableRow>(
+  const rows = await tx.rows<TableTexts>(
     `SELECT entity, key, stored, described FROM _sync_tables WHERE connector = :connector ORDER BY entity`,
     { connector },
   );
@@ -148,7 +142,7 @@ export async function readJoinsBelow(tx: Tx, connector: ConnectorName): Promise<
         const type = own.types.get(name);
         return type !== undefined && type === above.types.get(above.key[index] ?? '');
       });
-      return isWhole ? [{ entity, parent: parent, columns: carried }] : [];
+      return isWhole ? [{ entity, parent, columns: carried }] : [];
     }),
   );
 }
