@@ -192,11 +192,7 @@ export async function probePage(
   source: Pick<Source, 'list'>,
   entity: Entity,
   { variants }: Pick<ChosenEntity, 'variants'>,
-  {
-    expectsTotal,
-    nowMs,
-    signal,
-  }: { readonly expectsTotal: boolean; readonly nowMs: number; readonly signal: AbortSignal },
+  { expectsTotal, nowMs, signal }: Pick<TryOptions, 'expectsTotal' | 'signal'> & { readonly nowMs: number },
 ) {
   const request = firstRequest(entity, variants[0] ?? {}, nowMs);
   const page = await source.list(request, signal);

@@ -91,7 +91,7 @@ export function keepQuarantined(
   );
 }
 
-export type CountsOfEntity = PageCounts & { readonly entity: EntityName };
+type CountsOfEntity = PageCounts & { readonly entity: EntityName };
 
 /** `quarantined`: records that came only in part; nothing of them is stored. */
 export type StoredCounts = Pick<

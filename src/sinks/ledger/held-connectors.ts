@@ -85,15 +85,6 @@ export async function holdConnector(
   );
 }
 
-/** A row without an identity, for the runs of a connector that could not begin; nothing where it has one. */
-export async function nameConnector(tx: Tx, connector: ConnectorName, holder: Holder): Promise<void> {
-  await tx.run(
-    `INSERT INTO _sync_connectors (connector, base_url, connector_id, definition, definition_hash, epoch, holder)
-     VALUES (:connector, '', '', '', '', 0, :holder) ON CONFLICT (connector) DO NOTHING`,
-    { connector, holder: writeJson(holder) },
-  );
-}
-
 /** `StartedRun.rawKey`. Every holder finds one. */
 export async function storedRawKey(tx: Tx, connector: ConnectorName): Promise<string> {
   const sql = 'SELECT raw_key FROM _sync_connectors WHERE connector = :connector';
@@ -159,7 +150,7 @@ export async function readUnfinishedCopy(tx: Tx, connector: ConnectorName): Prom
 }
 
 /** The sink that the connector was copied to, where its syncs continue; null where they continue in this one. */
-export async function readCopiedAway(tx: Tx, connector: ConnectorName): Promise<CopiedAway | null> {
+async function readCopiedAway(tx: Tx, connector: ConnectorName): Promise<CopiedAway | null> {
   const row = await tx.first<AwayRow>(`${awaySql} AND connector = :connector`, { connector });
   return row === undefined ? null : copiedAway(row);
 }
@@ -239,7 +230,12 @@ export async function enterFailedStart(ledger: Ledger, report: RunReport): Promi
   await holdingOnce(ledger, connector, holder, async (tx) => {
     const isPart = (await readUnfinishedCopy(tx, connector)) ?? (await readRemoval(tx, connector));
     if (isPart !== null) return;
-    await nameConnector(tx, connector, holder);
+    // A row without an identity; nothing where it has one.
+    await tx.run(
+      `INSERT INTO _sync_connectors (connector, base_url, connector_id, definition, definition_hash, epoch, holder)
+       VALUES (:connector, '', '', '', '', 0, :holder) ON CONFLICT (connector) DO NOTHING`,
+      { connector, holder: writeJson(holder) },
+    );
     await insertFailedStart(tx, report);
   });
 }
@@ -270,18 +266,17 @@ export async function holdingOnce<Result>(
   holder: Holder,
   work: (tx: Tx) => Promise<Result>,
 ): Promise<Result> {
-  const check = async (): Promise<void> => undefined;
-  return await holding(ledger, connector, { holder, check }, (taken) => outsideRun(taken, work));
+  return await holding(ledger, connector, { holder }, (taken) => outsideRun(taken, work));
 }
 
-/** Holds the connector meanwhile. `check` runs in the transaction that takes it. */
+/** Holds the connector meanwhile. `check` runs in the transaction that takes it; absent: nothing is checked. */
 export async function holding<Result>(
   ledger: Ledger,
   connector: ConnectorName,
-  { holder, check }: { readonly holder: Holder; readonly check: (tx: Tx) => Promise<void> },
+  { holder, check }: { readonly holder: Holder; readonly check?: (tx: Tx) => Promise<void> },
   work: (taken: Taken) => Promise<Result>,
 ): Promise<Result> {
-  const taken = await ledger.take(connector, holder, check);
+  const taken = await ledger.take(connector, holder, check ?? (async () => undefined));
   try {
     return await work(taken);
   } finally {
@@ -321,9 +316,7 @@ export async function resetConnector(
 }
 
 /** Begins a connector afresh that has no stored data, whatever was tried before under its name. */
-export async function beginAfresh(
-  of: Pick<Resetting, 'tx' | 'records' | 'connector'> & Pick<ResetScope, 'now'>,
-) {
+async function beginAfresh(of: Pick<Resetting, 'tx' | 'records' | 'connector'> & Pick<ResetScope, 'now'>) {
   const { now, ...where } = of;
   const resetting: Resetting = { ...where, what: { withData: false, now } };
   const entities = await knownEntities(of.tx, of.connector);

@@ -78,8 +78,7 @@ async function copyInto(source: Ledger, target: Ledger, how: CopyHow) {
   return await holding(source, connector, { holder, check }, async (reading) => {
     await using snapshot = await source.db.openSnapshot(signal);
     const copied = await describe(snapshot, source, connector);
-    const free = { holder, check: async () => undefined };
-    const state = await holding(target, connector, free, async (writing) => {
+    const state = await holding(target, connector, { holder }, async (writing) => {
       const begun = await outsideRun(writing, async (tx) => await begin(tx, target, copied, how));
       if (begun.state !== 'done') {
         await copyTables({ source, target, snapshot, writing, how }, copied.tables, begun);

@@ -9,7 +9,7 @@ import type { RawRows, SeenRows } from './row-blocks.ts';
 import type { Withholding } from './purges/purge-notes.ts';
 
 /** Run id of transactions outside a run. They write no records, so no record carries it. */
-export const noRun = '' as RunId;
+const noRun = '' as RunId;
 
 /** An open sink. */
 export interface Ledger extends LedgerDriver {

@@ -502,7 +502,7 @@ export function noteKeys(
 }
 
 /** Tables with rows whose keys are not those that the masks make. `name`: a part of the key. */
-export function withOtherKeys(tables: readonly WholeTable[], maskings: readonly EntityMasking[]) {
+function withOtherKeys(tables: readonly WholeTable[], maskings: readonly EntityMasking[]) {
   return tables.flatMap(({ entity, key, keyMask, rows }) => {
     const masking = maskingOf(maskings, entity);
     const now = maskOfKey(key, masking);
@@ -530,7 +530,7 @@ function maskOfKey(key: readonly string[], masking: EntityMasking | undefined): 
 }
 
 /** Throws where records of the entity were purged: their notes are by the keys that are stored. */
-export async function refusePurged(tx: Tx, connector: ConnectorName, entity: EntityName): Promise<void> {
+async function refusePurged(tx: Tx, connector: ConnectorName, entity: EntityName): Promise<void> {
   const sql = `SELECT count(*) FROM _sync_purged
     WHERE connector = :connector AND entity = :entity AND can_return = 0`;
   const count = (await cellOf<number>(tx, sql, { connector, entity })) ?? 0;

@@ -11,7 +11,7 @@ import { versionsName } from '../records/own-names.ts';
 import { storedTable, versionedEntities } from './tables.ts';
 
 /** One state of a sink. Its reader disposes it. */
-export interface SinkSnapshot extends Pick<LedgerDriver, 'newestSeq'> {
+interface SinkSnapshot extends Pick<LedgerDriver, 'newestSeq'> {
   readonly snapshot: Snapshot;
   readonly records: RecordTables;
 }

@@ -297,38 +297,24 @@ export function openRawRows(connector: ConnectorName, startedAt: Instant) {
           wasAny.set(entity, typeof first?.chunk === 'number');
           if (wasAny.get(entity) === false) return none;
         }
-        return await sameRows(tx, { connector, entity }, { table, found, records });
+        const byKey = new Map(records.map((record) => [record.keyText, record]));
+        const rows = await table.find(tx, [...byKey.values()]);
+        const wanted = [...new Set([...rows.values()].map(({ row }) => chunkOf(row)))];
+        const read = wanted.length === 0 ? [] : await readBlocks(tx, { connector, entity, wanted });
+        const hashesOf = new Map(read.map(({ chunk, bytes }) => [chunk, bytes]));
+        return records.map(({ keyText, raw }) => {
+          const stored = rows.get(keyText);
+          const hashes = stored && hashesOf.get(chunkOf(stored.row));
+          if (stored === undefined || hashes === undefined || stored.deletedAt !== null) return null;
+          const { row, hash, volatileHash } = stored;
+          const slot = slotOf(row);
+          if (tagAt(hashes, slot) !== tagOf({ hash, volatileHash })) return null;
+          const isHeld = holds(hashes, slot, { raw, hash, volatileHash });
+          return isHeld ? { hash, volatileHash, found: found(stored) } : 'other';
+        });
       });
     },
   };
-}
-
-async function sameRows(
-  tx: Tx,
-  of: OfEntity,
-  look: {
-    readonly table: PlannedTable;
-    readonly found: ReturnType<PlannedTable['beginLook']>;
-    readonly records: readonly RawRecord[];
-  },
-): Promise<readonly (SameRow | 'other' | null)[]> {
-  const { table, records } = look;
-  const byKey = new Map(records.map((record) => [record.keyText, record]));
-  const rows = await table.find(tx, [...byKey.values()]);
-  const wanted = [...new Set([...rows.values()].map(({ row }) => chunkOf(row)))];
-  const found = wanted.length === 0 ? [] : await readBlocks(tx, { ...of, wanted });
-  const hashesOf = new Map(found.map(({ chunk, bytes }) => [chunk, bytes]));
-  return records.map(({ keyText, raw }) => {
-    const stored = rows.get(keyText);
-    const hashes = stored && hashesOf.get(chunkOf(stored.row));
-    if (stored === undefined || hashes === undefined || stored.deletedAt !== null) return null;
-    const { row, hash, volatileHash } = stored;
-    const slot = slotOf(row);
-    if (tagAt(hashes, slot) !== tagOf({ hash, volatileHash })) return null;
-    return holds(hashes, slot, { raw, hash, volatileHash })
-      ? { hash, volatileHash, found: look.found(stored) }
-      : 'other';
-  });
 }
 
 type StoredBlock = Pick<RawBlock, 'chunk' | 'bytes' | 'replacedAt'>;

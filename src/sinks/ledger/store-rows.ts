@@ -208,7 +208,7 @@ async function writeBatch(
 }
 
 /** Records of one entity, as a page shows them. */
-export interface ShownRows extends EntityRows, Showing {
+interface ShownRows extends EntityRows, Showing {
   /** The partition that shows them; null outside a walk. */
   readonly owner: number | null;
 }
@@ -247,7 +247,7 @@ function newBatch(
 }
 
 /** Context in which the records of a commit are met. */
-export interface Meeting {
+interface Meeting {
   readonly commit: Commit;
   readonly live: ReadonlySet<number>;
   readonly isMet: boolean;
@@ -256,7 +256,7 @@ export interface Meeting {
 }
 
 /** Decides the outcome of each record, in order, and notes the rows to write in the batch. */
-export function meetRows(meeting: Meeting, batch: Batch, shown: ShownRows): StoredCounts {
+function meetRows(meeting: Meeting, batch: Batch, shown: ShownRows): StoredCounts {
   const counts = { quarantined: 0, inserted: 0, updated: 0, duplicate: 0, unchanged: 0 };
   for (const record of shown.records) {
     const stored = batch.rows.get(record.keyText);

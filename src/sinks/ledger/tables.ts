@@ -44,7 +44,7 @@ export interface WholeTable extends WholeColumns {
 }
 
 /** A table as its view shows it. */
-export interface ViewedTable {
+interface ViewedTable {
   readonly entity: EntityName;
   readonly stored: string;
   readonly described: string;
@@ -222,7 +222,7 @@ function readTable({ key, stored, declared, evolved, asOf }: TableRow): KnownTab
   };
 }
 
-export interface VersionedEntity {
+interface VersionedEntity {
   readonly entity: EntityName;
   readonly since: Instant;
   /** Null: every version is kept. */

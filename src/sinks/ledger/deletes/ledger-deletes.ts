@@ -121,7 +121,7 @@ export async function candidates(
  * walk that misses it asks again and is not withdrawn. A walk that missed an existing record, which listings are not
  * known to leave out, has proved nothing.
  */
-export async function judgeRows(
+async function judgeRows(
   commit: Commit,
   entity: EntityName,
   judgements: readonly Judgement[],
@@ -302,7 +302,7 @@ const partitionsAtOnce = 500;
  * partition twice (for its own rows, and for rows of others that it has shown). Done when every partition of the chain
  * is swept.
  */
-export async function sweepRows(commit: Commit, limit: number): Promise<{ readonly isDone: boolean }> {
+async function sweepRows(commit: Commit, limit: number): Promise<{ readonly isDone: boolean }> {
   const { held, current, tx } = commit;
   const { connector } = held;
   const { origin, chainStartedAt: fullAt } = current;
@@ -501,7 +501,7 @@ async function writeFound(
  */
 export type Permission = 'judged' | 'allowed' | 'along';
 
-export interface GoingRow extends Pick<KeyedRow, 'row' | 'keyText'> {
+interface GoingRow extends Pick<KeyedRow, 'row' | 'keyText'> {
   readonly permission: Permission;
 }
 
@@ -556,7 +556,7 @@ async function noteJudged(commit: Commit, entity: EntityName, going: readonly Go
  * Deletes up to `limit` missing rows that were judged or allowed and need nothing more; gives how many (0: none is
  * left).
  */
-export async function deleteMissing(
+async function deleteMissing(
   commit: Commit,
   entity: EntityName,
   which: TombstoneChoice,
@@ -602,7 +602,7 @@ interface Partition {
  * The rows deleted along with records: those owned by partitions that the records led to, at any depth. Reads it level
  * by level; `roots` are of one entity.
  */
-export async function readRowsBelow(commit: Commit, roots: readonly Root[]) {
+async function readRowsBelow(commit: Commit, roots: readonly Root[]) {
   const below = new Map<string, readonly Partition[]>();
   const partitions = new Map<number, Partition>();
   const rootNames = new Set(roots.map(nameOf));
@@ -635,7 +635,7 @@ export async function readRowsBelow(commit: Commit, roots: readonly Root[]) {
  * The rows deleted along with an entity's missing rows, without those that a person has allowed: they are deleted in
  * any case.
  */
-export async function rowsAlong(commit: Commit, entity: EntityName): Promise<readonly RowsOf[]> {
+async function rowsAlong(commit: Commit, entity: EntityName): Promise<readonly RowsOf[]> {
   const { held, current, tx } = commit;
   const of = { connector: held.connector, entity };
   if (!(await entitiesLeadingOn(commit, [entity])).has(entity)) return [];
@@ -795,7 +795,7 @@ const nextEnded = ask<
  * nothing. A batch that only found new owners, or rows to ask for, returns entries with 0 rows; an empty result means
  * that none remains.
  */
-export async function deleteOrphans(commit: Commit, limit: number): Promise<readonly RowsOf[]> {
+async function deleteOrphans(commit: Commit, limit: number): Promise<readonly RowsOf[]> {
   const { held, current, tx } = commit;
   const { connector } = held;
   const entities = [...current.entities];
@@ -905,7 +905,7 @@ async function readOrphans(
 }
 
 /** A partition below a tombstoned record. */
-export interface EndedPartitionRow extends EndedPartition {
+interface EndedPartitionRow extends EndedPartition {
   /** Rows up to here have been checked, and stay. */
   readonly sweptTo: number;
 }

@@ -172,7 +172,7 @@ async function readDrift(tx: Tx, connector: ConnectorName): Promise<readonly Dri
 }
 
 /** History of one row and of the partition that shows it; null where the key is not stored. */
-export async function readRowHistory(
+async function readRowHistory(
   tx: Tx,
   records: RecordTables,
   connector: ConnectorName,
@@ -186,15 +186,11 @@ export async function readRowHistory(
   if (found === undefined) return null;
   const { run, owner, ...row } = found;
   const [missing] = await tx.rows<NotedRow>(
-    `${missingSql()} AND m.connector = :connector AND m.entity = :entity AND m.row = :row`,
+    `${missingSql} AND m.connector = :connector AND m.entity = :entity AND m.row = :row`,
     { connector, entity, row: row.row },
   );
-  const versions = await readRowVersions(
-    tx,
-    records,
-    { connector, entity },
-    { row: row.row, columns: stored.columns },
-  );
+  const of = { connector, entity };
+  const versions = await readRowVersions(tx, records, of, { row: row.row, columns: stored.columns });
   return {
     ...row,
     changedByRun: run,
@@ -227,14 +223,14 @@ async function readPartition(tx: Tx, id: number): Promise<PartitionHistory | nul
 }
 
 /** Rows that seem deleted upstream and are not tombstoned, by entity; at most `limit`. */
-export async function readMissing(
+async function readMissing(
   tx: Tx,
   records: RecordTables,
   connector: ConnectorName,
   limit: number,
 ): Promise<readonly MissingRow[]> {
   const noted = await tx.rows<NotedRow>(
-    `${missingSql()} AND m.connector = :connector ORDER BY m.entity, m.row LIMIT :limit`,
+    `${missingSql} AND m.connector = :connector ORDER BY m.entity, m.row LIMIT :limit`,
     { connector, limit },
   );
   const keys = new Map<EntityName, ReadonlyMap<number, { readonly keyText: string }>>();
@@ -257,12 +253,10 @@ function missingRow({ entity, missingSince, needs, missedWalks }: NotedRow, keyT
   return { entity, missingSince, needs, missedWalks, keyText };
 }
 
-function missingSql(): string {
-  return `SELECT m.entity, m.row, m.since AS missing_since, m.missed AS missed_walks,
+const missingSql = `SELECT m.entity, m.row, m.since AS missing_since, m.missed AS missed_walks,
       CASE WHEN ${readsAgree} THEN 'nothing' ELSE m.needs END AS needs
     FROM _sync_missing AS m JOIN _sync_partitions AS p ON p.id = m.partition
     WHERE m.missed > 0 AND p.gone IN (${standing.live}, ${standing.emptied})`;
-}
 
 /** Versions shown to people. */
 const mostShown = 10;
@@ -410,7 +404,7 @@ ORDER BY connector, entity`;
 }
 
 /** Stored counts of an entity, and facts about the reading of its listings. */
-export interface EntityFacts extends Omit<EntityStatus, 'lastCompleteReadAt' | 'completeness'> {
+interface EntityFacts extends Omit<EntityStatus, 'lastCompleteReadAt' | 'completeness'> {
   /** Some of its listings were read in unknown order, and no total agreed. */
   readonly isUnordered: boolean;
   /** Listings that were read to their end, or are to be read. */
@@ -426,14 +420,14 @@ export interface EntityFacts extends Omit<EntityStatus, 'lastCompleteReadAt' | '
 }
 
 /** The listings that ended with a doubt, for an entity's status. */
-export function toPartMissing(found: DoubtedListings | undefined): EntityStatus['partMissing'] {
+function toPartMissing(found: DoubtedListings | undefined): EntityStatus['partMissing'] {
   if (found === undefined) return null;
   const { listings, params, doubt, runs } = found;
   return { listings, params, doubt, runs };
 }
 
 /** Status of all entities of a connector, as shown by `status`. */
-export function entityStatuses(facts: readonly EntityFacts[]): readonly EntityStatus[] {
+function entityStatuses(facts: readonly EntityFacts[]): readonly EntityStatus[] {
   const byName = new Map(facts.map((one) => [one.entity, one]));
   return facts.map((one): EntityStatus => ({
     entity: one.entity,

@@ -198,7 +198,7 @@ export function among(only: readonly ConnectorName[] | undefined, column = 'conn
   return only === undefined ? 'true' : `${column} IN {only text}`;
 }
 
-export function byConnector<Row extends Of>(rows: readonly Row[]): ReadonlyMap<ConnectorName, Row> {
+function byConnector<Row extends Of>(rows: readonly Row[]): ReadonlyMap<ConnectorName, Row> {
   return new Map(rows.map((row) => [row.connector, row]));
 }
 
@@ -214,7 +214,7 @@ export type LastCommits = readonly {
 }[];
 
 /** Overview of all connectors, with the last commit of each when it was read. */
-export interface KnownOverview {
+interface KnownOverview {
   readonly overview: Overview;
   /** Null: unknown, so that everything is read again. */
   readonly commits: ReadonlyMap<ConnectorName, string | null> | null;
@@ -224,7 +224,7 @@ export interface KnownOverview {
  * Renews an overview: reads the connectors that were written to since, and all pauses, because these are written
  * without holding a connector. Returns the same object and entries where nothing was written.
  */
-export async function renewOverview(
+async function renewOverview(
   tx: Tx,
   known: KnownOverview,
   lastCommits: (tx: Tx) => Promise<LastCommits>,
@@ -345,7 +345,7 @@ export async function readDoubts(
 }
 
 /** The newest of kind `sync`; null where there was none. */
-export async function readLastRun(tx: Tx, connector: ConnectorName): Promise<RunFacts | null> {
+async function readLastRun(tx: Tx, connector: ConnectorName): Promise<RunFacts | null> {
   const found = await tx.first<RunFacts>(
     `SELECT ${runColumns} FROM _sync_runs AS run WHERE connector = :connector AND kind = 'sync'
      ORDER BY number DESC LIMIT 1`,

@@ -125,7 +125,7 @@ function writeConditions(tx: Tx, { stored, dropped }: Omit<NoticeChanges, 'messa
 
 const shownMs = 30 * 24 * 60 * 60 * 1_000;
 
-export function putMessages(tx: Tx, messages: readonly NewMessage[], nowMs: number): void {
+function putMessages(tx: Tx, messages: readonly NewMessage[], nowMs: number): void {
   for (const message of messages) {
     tx.put(
       `INSERT INTO _sync_outbox (notice, channel, connector, kind, at, payload, attempts, next_ms, claimed_until_ms)
@@ -152,7 +152,7 @@ export async function headOf(tx: Tx, channel: string): Promise<Head | undefined>
 /**
  * Gives up messages older than `keepMs`, also those of channels that no config has any more, and forgets shown ones.
  */
-export function giveUpOld(tx: Tx, nowMs: number, keepMs: number): void {
+function giveUpOld(tx: Tx, nowMs: number, keepMs: number): void {
   tx.put(
     `UPDATE _sync_outbox SET given_up_at = :now, claim = NULL WHERE given_up_at IS NULL AND at < :before`,
     {

@@ -254,7 +254,7 @@ export async function findPartitions(
 }
 
 /** Makes known partitions ready. A position kept from an earlier chain counts only for a walk of the same mode. */
-export async function beginWalks(
+async function beginWalks(
   tx: Tx,
   { connector, origin, now, reading }: Omit<Finding, 'window'>,
   begun: readonly Begun[],
@@ -369,7 +369,7 @@ const readProofs = ask<{ ids: readonly number[] }, { readonly id: number; readon
  * When nothing else is ready: makes the owners of changed rows ready again, twice as many each time, until two listings
  * of the entity collide for certain; then the others count as colliding, too. Gives how many.
  */
-export async function readOwnersAgain(commit: Commit): Promise<number> {
+async function readOwnersAgain(commit: Commit): Promise<number> {
   const { held, current, tx, stamp } = commit;
   const { collisions, origin, reading } = current;
   const begun: Begun[] = [];
@@ -418,7 +418,7 @@ export interface PartitionRow {
   readonly owner: number;
 }
 
-export interface KnownRow extends KnownWalks {
+interface KnownRow extends KnownWalks {
   readonly id: number;
   readonly entity: EntityName;
   readonly paramsHash: Buffer;
@@ -477,7 +477,7 @@ export async function knownPartitions(
   return new Map(found.map((row) => [knownName(row.entity, row.paramsHash), row]));
 }
 
-export function knownName(entity: string, paramsHash: Buffer): string {
+function knownName(entity: string, paramsHash: Buffer): string {
   return `${entity} ${paramsHash.toString('hex')}`;
 }
 

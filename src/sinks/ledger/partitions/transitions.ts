@@ -196,7 +196,7 @@ export interface FoundAgain extends Pick<FoundPartition, 'entity' | 'rank' | 'tr
   readonly marker: string | null;
 }
 
-export interface NewPartition extends FoundAgain {
+interface NewPartition extends FoundAgain {
   readonly ready: 0 | 1;
 }
 

@@ -785,7 +785,7 @@ export async function completeSteps(ledger: Ledger, taken: Taken): Promise<reado
 }
 
 /** Removes lines of rows that a purge, or retention, has removed. */
-export async function removeNotedLines(ledger: Ledger, taken: Taken, signal?: AbortSignal): Promise<void> {
+async function removeNotedLines(ledger: Ledger, taken: Taken, signal?: AbortSignal): Promise<void> {
   const steps = await taken.read(async (tx) => await readSteps(tx, taken.connector));
   for (const one of steps.filter(({ step }) => step === 'lines')) {
     await removeLines(ledger, taken, one.entity, signal);
@@ -826,14 +826,14 @@ async function removeLines(
 }
 
 /** Context of a removal. */
-export interface PurgingTx {
+interface PurgingTx {
   readonly tx: Tx;
   readonly records: RecordTables;
   readonly connector: ConnectorName;
 }
 
 /** Rows of an entity, tombstoned or not, with their versions and all that is noted of them by their numbers. */
-export async function removeForGood(
+async function removeForGood(
   { tx, records, connector }: PurgingTx,
   entity: EntityName,
   rows: readonly Pick<KeyedRow, 'row' | 'deletedAt'>[],
@@ -868,7 +868,7 @@ export async function filesOf(tx: Tx, of: OfEntity, keyTexts: Iterable<string>):
 }
 
 /** Deletes the facts about these records' files. The files are removed from their folder before. */
-export async function forgetFiles(tx: Tx, of: OfEntity, keyTexts: Iterable<string>): Promise<void> {
+async function forgetFiles(tx: Tx, of: OfEntity, keyTexts: Iterable<string>): Promise<void> {
   await tx.run(`DELETE FROM _sync_downloads WHERE ${ofKeys}`, {
     ...of,
     keyHashes: [...keyTexts].map(textHash),

@@ -41,7 +41,7 @@ function macWith(secret: string): RecordMac {
   return (entity, keyText) => createHmac('sha256', key).update(`${entity}\n${keyText}`).digest('hex');
 }
 
-export interface NoteRow extends PurgeNote {
+interface NoteRow extends PurgeNote {
   readonly entity: EntityName;
   readonly mac: Buffer;
   readonly seq: number;
@@ -70,7 +70,7 @@ export async function readNotes(tx: Tx, connector: ConnectorName): Promise<reado
   );
 }
 
-export interface NewNote extends Pick<NoteRow, 'entity' | 'mac'> {
+interface NewNote extends Pick<NoteRow, 'entity' | 'mac'> {
   /** 1: the record was requested; 0: it lay below a requested record. */
   readonly asked: number;
 }

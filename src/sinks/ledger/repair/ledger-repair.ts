@@ -115,7 +115,7 @@ async function reset(ledger: Ledger, connector: ConnectorName, what: ResetScope)
  * `definition`: the connector type that is stored; undefined where the sink holds nothing. Throws USAGE, and
  * `IdentityChangedError` for another type.
  */
-export function checkAdoption({ connector, definition }: AdoptedIdentity, stored: string | undefined): void {
+function checkAdoption({ connector, definition }: AdoptedIdentity, stored: string | undefined): void {
   if (stored === undefined) {
     throw usage(`The sink holds nothing of connector "${connector}". Sync it, there is nothing to adopt.`);
   }
@@ -125,7 +125,7 @@ export function checkAdoption({ connector, definition }: AdoptedIdentity, stored
 }
 
 /** `known`: every known entity; null where the connector is unknown. Throws USAGE where there is nothing to forget. */
-export function checkReset(
+function checkReset(
   connector: ConnectorName,
   { entity, tables }: ResetScope,
   known: readonly EntityName[] | null,
@@ -144,7 +144,7 @@ export function checkReset(
 }
 
 /** The entity with those exploded from its records; null: all of the connector. */
-export function resetEntities({ entity, tables }: ResetScope): readonly EntityName[] | null {
+function resetEntities({ entity, tables }: ResetScope): readonly EntityName[] | null {
   return entity === null ? null : [...new Set([entity, ...tables.map((table) => table.entity)])];
 }
 
@@ -255,7 +255,7 @@ async function putBack(
 }
 
 /** Walks the partitions below records that are live again. */
-export async function giveBackBelow(
+async function giveBackBelow(
   { held: { connector }, current, stamp, tx }: Commit,
   entity: EntityName,
   keyTexts: readonly string[],
@@ -306,7 +306,7 @@ const largeTables = {
  * of a bounded size. Holds the connector until disposed; a removal that ends early is resumed by the next. Throws
  * `ConnectorBusyError`.
  */
-export async function openRemoval(ledger: Ledger, connector: ConnectorName, holder: Holder) {
+async function openRemoval(ledger: Ledger, connector: ConnectorName, holder: Holder) {
   const { records } = ledger;
   const taken = await ledger.take(connector, holder, async () => undefined);
   const transact = async <Result>(work: (tx: Tx) => Promise<Result>): Promise<Result> =>

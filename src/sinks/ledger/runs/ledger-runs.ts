@@ -376,7 +376,7 @@ const quarantineDays = 90;
 export const mostKept = { runs: 1_000, quarantined: 10_000 } as const;
 
 /** Oldest times that are kept. Older runs and quarantined records are pruned at the end of a run. */
-export function keptSince(nowMs: number): { readonly runs: Instant; readonly quarantined: Instant } {
+function keptSince(nowMs: number): { readonly runs: Instant; readonly quarantined: Instant } {
   return { runs: instant(nowMs - runDays * dayMs), quarantined: instant(nowMs - quarantineDays * dayMs) };
 }
 
