@@ -505,10 +505,9 @@ describe('documented connector', () => {
       expect(parseDefinition('issue-tracker.yaml', example).problems).toEqual([]);
     });
 
-    it('shows a definition that says how the service is asked', () => {
+    it('links to a definition that says how the service is asked', () => {
       const helpDesk = readFileSync('docs/examples/help-desk.yaml', 'utf8');
-      const [, shown] = /```yaml\n(upstream:[^]*?)```/.exec(document) ?? [];
-      expect(helpDesk.endsWith(`\n${shown}`)).toBe(true);
+      expect(document).toContain('(examples/help-desk.yaml)');
       const upstream = parseDefinition('help-desk.yaml', helpDesk).definition?.upstream;
       expect(upstream?.host.get('company')?.pattern).toBe('[a-z0-9][a-z0-9-]{0,62}');
       const [tickets] = [...(upstream?.entities.values() ?? [])];
