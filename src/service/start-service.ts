@@ -10,6 +10,7 @@ import type { Providers } from './provider.ts';
 import { openApiDocument } from './reference/open-api-document.ts';
 import { apiEndpoints, publicPathsOf, registerEndpoints, trackCalls } from './routes/api-endpoints.ts';
 import { connectorConfig } from './routes/connector-endpoints.ts';
+import type { ApiParts } from './routes/endpoint.ts';
 import { defaultServerLimits, defaultTokenSeconds, type ServerLimits } from './server-limits.ts';
 import { type Application, openServiceState, type ServiceState } from './state/open-service-state.ts';
 import { loadServiceKey } from './state/service-key.ts';
@@ -201,30 +202,13 @@ export async function startService(options: ServiceOptions) {
     opened.push(async () => await stores[Symbol.asyncDispose]());
 
     const connectors = openLocalConnectors({ state, definitions, providers, stores });
-    const calls = trackCalls();
-    const server = openServer(limits, settings);
-    logRequests(server, options.onRequest);
-    // Connections first: an answer that is still waited for is cut off, not turned into an error.
-    opened.push(async () => await server.close().finally(() => calls.abortAll()));
-    guardRequests(server, {
-      state,
-      allowedHosts: answeredHosts(settings.host, settings.allowedHosts),
-      publicPaths: publicPathsOf(apiEndpoints),
-      limits,
-      clock,
-    });
-    let openApi: string | null = null;
-    const api = {
+    const { server, close: closeServer } = apiServer(settings, limits, {
       state,
       definitions,
       connectors,
-      /** Made at its first use, because making it takes half of the start. */
-      get openApi() {
-        return (openApi ??= JSON.stringify(openApiDocument(apiEndpoints), null, 2));
-      },
       clock,
-    };
-    registerEndpoints(server, apiEndpoints, { api, calls });
+    });
+    opened.push(closeServer);
 
     await connectors.settleAll();
     const url = await server.listen({ host: settings.host, port: settings.port });
@@ -247,6 +231,39 @@ export async function startService(options: ServiceOptions) {
     await closeAll(opened);
     throw error;
   }
+}
+
+/** The server of the API, which listens to nobody yet. */
+function apiServer(
+  settings: ServiceOptions & Required<Pick<ServiceOptions, keyof typeof defaults>>,
+  limits: ServerLimits,
+  parts: Omit<ApiParts, 'openApi'>,
+) {
+  const { state, clock } = parts;
+  const calls = trackCalls();
+  const server = openServer(limits, settings);
+  logRequests(server, settings.onRequest);
+  guardRequests(server, {
+    state,
+    allowedHosts: answeredHosts(settings.host, settings.allowedHosts),
+    publicPaths: publicPathsOf(apiEndpoints),
+    limits,
+    clock,
+  });
+  let openApi: string | null = null;
+  const api = {
+    ...parts,
+    /** Made at its first use, because making it takes half of the start. */
+    get openApi() {
+      return (openApi ??= JSON.stringify(openApiDocument(apiEndpoints), null, 2));
+    },
+  };
+  registerEndpoints(server, apiEndpoints, { api, calls });
+  return {
+    server,
+    /** Connections first: an answer that is still waited for is cut off, not turned into an error. */
+    close: async (): Promise<void> => await server.close().finally(() => calls.abortAll()),
+  };
 }
 
 /** Closes each one, also where another cannot be closed; rejects with the first failure. */
