@@ -1,7 +1,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { listingOf, type SampleAccount } from '../src/sample/sample-account.ts';
+import type { SampleAccount } from '../src/sample/sample-account.ts';
+import { listingOf } from '../test/support/listing-of.ts';
 import { builtInDefinition, startSampleService } from '../test/support/sample-service.ts';
 import { allEntities, chosenEntities, syncOnce } from '../test/support/sync-once.ts';
 

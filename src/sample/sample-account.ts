@@ -31,10 +31,6 @@ export interface Listing {
   readonly metadata: JsonObject | null;
 }
 
-export function listingOf(records: readonly JsonObject[], metadata: JsonObject | null = null): Listing {
-  return { slice: (offset, limit) => records.slice(offset, offset + limit), metadata };
-}
-
 /** A listing whose records are made when a page with them is asked for. */
 export function computedListing<One>(
   all: readonly One[],

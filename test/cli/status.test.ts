@@ -16,7 +16,8 @@ import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
 import { startRedis } from '../support/redis.ts';
 import { declarationOf } from '../../src/cli/commands/schema.ts';
 import type { JsonObject } from '../../src/core/json.ts';
-import { listingOf, type SampleAccount } from '../../src/sample/sample-account.ts';
+import type { SampleAccount } from '../../src/sample/sample-account.ts';
+import { listingOf } from '../support/listing-of.ts';
 
 describe('many connectors', () => {
   const env = { SECRET: cliSecret };

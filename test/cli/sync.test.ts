@@ -19,7 +19,7 @@ import { it } from '../support/it.ts';
 import { freePort, startRedis } from '../support/redis.ts';
 import { callCli, jsonLines, runCli, startCli, type CliResult, type RunningCli } from '../support/run-cli.ts';
 import type { JsonObject } from '../../src/core/json.ts';
-import { listingOf } from '../../src/sample/sample-account.ts';
+import { listingOf } from '../support/listing-of.ts';
 
 describe('one process', () => {
   let folder: string;

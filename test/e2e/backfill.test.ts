@@ -13,7 +13,8 @@ import { seededRandom } from '../support/seeded-random.ts';
 import { text } from '../support/service/served-api.ts';
 import { entityNamed, testCredentials } from '../support/sync-once.ts';
 import { isLong, startSeed } from '../support/trials.ts';
-import { listingOf, type SampleAccount } from '../../src/sample/sample-account.ts';
+import type { SampleAccount } from '../../src/sample/sample-account.ts';
+import { listingOf } from '../support/listing-of.ts';
 import type { Service } from '../../src/service/start-service.ts';
 
 const seed = startSeed();

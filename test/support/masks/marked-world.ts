@@ -1,7 +1,8 @@
 import { randomBytes, randomInt } from 'node:crypto';
 import { join } from 'node:path';
 import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
-import { listingOf, type SampleAccount } from '../../../src/sample/sample-account.ts';
+import type { SampleAccount } from '../../../src/sample/sample-account.ts';
+import { listingOf } from '../listing-of.ts';
 import { ApiError } from '../../../src/service/api-error.ts';
 import type { CliWorld } from '../cli-world.ts';
 import { askPostgres, sharedPostgres } from '../postgres.ts';
