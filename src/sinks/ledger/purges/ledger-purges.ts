@@ -89,12 +89,7 @@ export function ledgerPurges(ledger: Ledger) {
     complete: async (connector: ConnectorName) => {
       const left = await ledger.db.read(async (tx) => await readSteps(tx, connector));
       if (left.length === 0) return [];
-      return await holdingFor(
-        'purge',
-        ledger,
-        connector,
-        async (taken) => await completeSteps(ledger, taken),
-      );
+      return await holdingFor('purge', ledger, connector, (taken) => completeSteps(ledger, taken));
     },
     /** Removes this work from the notes. Work that a purge has noted meanwhile stays. Takes no lock. */
     noteDone: async (work: readonly PurgeWork[]) =>
@@ -554,14 +549,15 @@ async function countExpired(
 ): Promise<readonly DueOf[]> {
   const counts: DueOf[] = [];
   for (const retention of entities) {
-    await ledger.db.read(async (tx) => {
+    const due = await ledger.db.read(async (tx) => {
       const expiring = await openExpiring(tx, ledger, connector, retention);
-      if (expiring === null) return;
+      if (expiring === null) return null;
       const sql = `SELECT checked_at FROM _sync_retained WHERE ${ofTable}`;
       const checkedAt = await cellOf<Instant | null>(tx, sql, { ...expiring.of });
       const isFresh = typeof checkedAt === 'string' && Date.parse(checkedAt) > ledger.clock.now() - dayMs;
-      if (isAsked || !isFresh) counts.push(await countDue(tx, expiring));
+      return isFresh && !isAsked ? null : await countDue(tx, expiring);
     });
+    if (due !== null) counts.push(due);
   }
   return counts;
 }
