@@ -417,11 +417,12 @@ describe('generated sql', () => {
       .join('\n');
   }
 
+  /** The sources of all connectors, as one. */
   function sourceOf(catalogue: Catalogue) {
-    const [file] = generate(catalogue, 'dbt');
-    const [source] = dbtSources.parse(parse(file?.body ?? '')).sources;
+    const sources = generate(catalogue, 'dbt').flatMap(({ body }) => dbtSources.parse(parse(body)).sources);
+    const [source] = sources;
     if (source === undefined) throw new Error('no source');
-    return source;
+    return { ...source, tables: sources.flatMap(({ tables }) => tables) };
   }
 
   function keyOf(target: string, table: string): string {
