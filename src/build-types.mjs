@@ -146,7 +146,7 @@ function entityType(entity, fields, { key, descriptions, found }) {
     };\n`;
 }
 
-/** The same as `columnWriter` writes. */
+/** The same as `memberWriter` writes. */
 function valueType(type, mayBeNull) {
   const types = {
     string: 'string',

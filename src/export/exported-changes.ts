@@ -1,8 +1,8 @@
 import { usage } from '../core/errors.ts';
 import { writeNumber } from '../core/json.ts';
-import { type Column, type ColumnValue, type EntityTable, keyTextOf } from '../core/records.ts';
+import type { Column, ColumnValue, EntityTable } from '../core/records.ts';
 import type { EntityTarget } from '../settings/choices.ts';
-import { lineWriters } from '../sinks/jsonl/line.ts';
+import { isJsonColumn } from '../sinks/decisions/stored-table.ts';
 import type { StoredRecord } from '../sinks/readings.ts';
 import { checkCopied, openExistingRecords } from '../sinks/registry.ts';
 import type { RecordReader } from '../sinks/sink-access.ts';
@@ -119,20 +119,66 @@ export interface RecordFormat {
 }
 
 /** A record per line as JSON, in the shape that the files of a JSONL sink have; of a deleted one the key alone. */
-export function jsonlFormat(table: EntityTable): RecordFormat {
-  const write = lineWriters(table);
-  const keyIndexes = table.key.map((name) => table.columns.findIndex((column) => column.name === name));
+export function jsonlFormat({ columns, key }: EntityTable): RecordFormat {
+  return jsonLines({
+    columns,
+    isKey: columns.map(({ name }) => key.includes(name)),
+    own: ({ isDeleted, seq, changedAt, run, extra }) =>
+      `${isDeleted || extra === null ? '' : `"_extra":${onOneLine(extra)},`}"_op":"${isDeleted ? 'delete' : 'upsert'}",` +
+      `"_seq":${seq},"_changed_at":"${changedAt}","_run_id":${JSON.stringify(run)}`,
+  });
+}
+
+interface JsonLines {
+  readonly columns: readonly Pick<Column, 'name' | 'type'>[];
+  /** In the order of the columns. */
+  readonly isKey: readonly boolean[];
+  /** Writes the members behind the columns. */
+  readonly own: (record: StoredRecord) => string;
+}
+
+/**
+ * A JSON object on a line: every column, absent ones as null, then its own members; of a deleted record the key and its
+ * own members.
+ */
+export function jsonLines({ columns, isKey, own }: JsonLines): RecordFormat {
+  const writers = columns.map(memberWriter);
   return {
     head: '',
     text: (record) => {
-      const { seq, changedAt: now, run, values, extra } = record;
-      const stamp = { now, run };
-      const keyText = keyTextOf(keyIndexes.map((index) => values[index] ?? null));
-      return record.isDeleted
-        ? write.deletion(keyText, seq, stamp)
-        : write.upsert({ values, extra }, seq, stamp);
+      const { isDeleted, values } = record;
+      let line = '{';
+      let index = 0;
+      for (const write of writers) {
+        if (!isDeleted || isKey[index] === true) line += write(values[index] ?? null);
+        index += 1;
+      }
+      return `${line}${own(record)}}\n`;
     },
   };
+}
+
+/** Writes one member and the comma after it; another member always follows. */
+function memberWriter({ name, type }: Pick<Column, 'name' | 'type'>): (value: ColumnValue) => string {
+  const start = `${JSON.stringify(name)}:`;
+  const write = valueWriter(type);
+  return (value) => (value === null ? `${start}null,` : `${start}${write(value)},`);
+}
+
+function valueWriter(type: Column['type']): (value: string | number | bigint) => string {
+  if (isJsonColumn(type)) return (value) => (typeof value === 'string' ? onOneLine(value) : scalar(value));
+  if (type === 'boolean') return (value) => (Number(value) === 0 ? 'false' : 'true');
+  return scalar;
+}
+
+function scalar(value: string | number | bigint): string {
+  if (typeof value === 'string') return JSON.stringify(value);
+  return typeof value === 'number' ? writeNumber(value) : value.toString();
+}
+
+/** In JSON text a raw line break can only be white space between tokens. */
+export function onOneLine(json: string): string {
+  return json.includes('\n') || json.includes('\r') ? json.replace(/[\n\r]+/g, ' ') : json;
 }
 
 interface CsvOptions {

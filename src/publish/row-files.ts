@@ -5,8 +5,7 @@ import { type Child, startChild } from '../child/start-child.ts';
 import { SyncError } from '../core/errors.ts';
 import { systemColumns } from '../core/names.ts';
 import type { EntityTable } from '../core/records.ts';
-import { csvLines, type RecordFormat } from '../export/exported-changes.ts';
-import { columnWriter, onOneLine } from '../sinks/jsonl/line.ts';
+import { csvLines, jsonLines, onOneLine, type RecordFormat } from '../export/exported-changes.ts';
 import type { StoredRecord } from '../sinks/readings.ts';
 import { explained } from './folder-store.ts';
 import type { PublishedColumn, PublishedFile, RowsOfFile } from './manifest.ts';
@@ -156,20 +155,19 @@ export interface RowShape {
  * which has no UTF-8 form, is U+FFFD: many readers refuse a whole file for its escape.
  */
 export function jsonlText({ table, columns }: RowShape): RecordFormat {
-  const isKey = keyColumns({ table, columns });
-  const writers = columns.map(({ name, type }) => columnWriter({ name, type }));
+  const lines = jsonLines({
+    columns,
+    isKey: keyColumns({ table, columns }),
+    own: ({ isDeleted, seq, changedAt, run, extra }) => {
+      const extraMember = isDeleted ? '' : `"_extra":${extra === null ? 'null' : onOneLine(extra)},`;
+      const deletedAt = isDeleted ? `"${changedAt}"` : 'null';
+      return `${extraMember}"_seq":${seq},"_changed_at":"${changedAt}","_run_id":${JSON.stringify(run)},"_deleted":${isDeleted},"_deleted_at":${deletedAt}`;
+    },
+  });
   return {
     head: '',
-    text: ({ isDeleted, seq, changedAt, run, values, extra }) => {
-      let line = '{';
-      let index = 0;
-      for (const write of writers) {
-        if (!isDeleted || isKey[index] === true) line += write(values[index] ?? null);
-        index += 1;
-      }
-      if (!isDeleted) line += `"_extra":${extra === null ? 'null' : onOneLine(extra)},`;
-      const deletedAt = isDeleted ? `"${changedAt}"` : 'null';
-      line += `"_seq":${seq},"_changed_at":"${changedAt}","_run_id":${JSON.stringify(run)},"_deleted":${isDeleted},"_deleted_at":${deletedAt}}\n`;
+    text: (record) => {
+      const line = lines.text(record);
       return line.includes('\\ud') ? withoutHalves(line, '\ufffd') : line;
     },
   };

@@ -16,7 +16,8 @@ import { instant, type Instant } from '../../src/core/clock.ts';
 import { readJson, isJsonObject, type JsonObject } from '../../src/core/json.ts';
 import { keyTextOf, type EntityTable, type PreparedRecord } from '../../src/core/records.ts';
 import type { RunId } from '../../src/core/names.ts';
-import { lineSql, lineWriters } from '../../src/sinks/jsonl/line.ts';
+import { jsonlFormat } from '../../src/export/exported-changes.ts';
+import { lineSql } from '../../src/sinks/jsonl/jsonl-sink.ts';
 import { openSqlite } from '../../src/sql/sqlite/open-sqlite.ts';
 import type { EntityMasking } from '../../src/sinks/requests.ts';
 import { accessSink } from '../../src/sinks/registry.ts';
@@ -175,10 +176,14 @@ describe('JSONL files', () => {
     const gone = records[1]?.keyText ?? '';
     await sink.repair.tombstoneRecord(lease, run, members, gone);
     await finish();
-    const write = lineWriters(membersTable);
-    const stamp = { now: instant(start), run };
-    const upserts = records.map((one, index) => write.upsert(one, index + 1, stamp));
-    const expected = [...upserts.toSpliced(1, 1), write.deletion(gone, records.length + 1, stamp)];
+    const { text } = jsonlFormat(membersTable);
+    const changedAt = instant(start);
+    const upserts = records.map((one, index) =>
+      text({ ...one, isDeleted: false, seq: index + 1, changedAt, run }),
+    );
+    const { values = [] } = records[1] ?? {};
+    const deletion = text({ values, extra: null, isDeleted: true, seq: records.length + 1, changedAt, run });
+    const expected = [...upserts.toSpliced(1, 1), deletion];
     const onOneLine = (text: string) => text.replaceAll(/ +(?=[[{"}\]\d])/g, ' ');
     expect(onOneLine(readFileSync(fileOf(), 'utf8'))).toBe(onOneLine(expected.join('')));
   });
@@ -200,8 +205,9 @@ describe('JSONL files', () => {
       .get();
     db.close();
     const values = columns.map((_, n) => (n === 0 ? 'first' : n === 249 ? 'last' : null));
-    const stamp = { now: 'now' as Instant, run: 'r1' as RunId };
-    expect(line?.toString()).toBe(lineWriters(table).upsert({ values, extra: null }, 1, stamp));
+    const by = { changedAt: 'now' as Instant, run: 'r1' as RunId };
+    const expected = jsonlFormat(table).text({ values, extra: null, isDeleted: false, seq: 1, ...by });
+    expect(line?.toString()).toBe(expected);
   });
 
   it('are closed when they have reached 64 MiB', async () => {

@@ -27,7 +27,7 @@ import { openLedgerFile } from '../sqlite/sqlite-sink.ts';
 import { sqliteTables } from '../sqlite/sqlite-tables.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
-import { type EntityTable, keyTextOf } from '../../core/records.ts';
+import { type Column, type EntityTable, keyTextOf } from '../../core/records.ts';
 import { createPrivateDirectory, syncDirectory, syncFile, hasCode } from '../../files/private-file.ts';
 import { type Tx, quoted, explained } from '../../sql/database.ts';
 import { openTurns } from '../../sql/turns.ts';
@@ -37,7 +37,6 @@ import { wholeTables } from '../ledger/tables.ts';
 import { toSinkError, type LedgerFormat, sqliteMigrations, tablesSql } from '../sqlite/open-database.ts';
 import { sqliteTx } from '../../sql/sqlite/sqlite-tx.ts';
 import { tableName } from '../decisions/stored-table.ts';
-import { lineSql } from './line.ts';
 import { toColumnValue } from '../../core/canonical-json.ts';
 import { isJsonObject, memberOf, type JsonObject, readFields, writeJson } from '../../core/json.ts';
 import { openToRead } from '../sqlite/readers.ts';
@@ -410,6 +409,54 @@ function onOneLine(line: Buffer): Buffer {
     }
   }
   return line;
+}
+
+/** Fewer than SQLite takes for a function. */
+const mostArguments = 100;
+
+/**
+ * The line of a row as a BLOB of SQLite: the same as of `jsonlFormat`, in less than half of the time, because no cell
+ * becomes a value of JavaScript. Line breaks between tokens stay in it. `json_number` is `writeNumber`.
+ */
+export function lineSql({ columns, key }: EntityTable): string {
+  const members = (of: readonly Column[]): readonly string[] =>
+    of.flatMap((column, index) => [
+      literal(`${index === 0 ? '{' : ','}${JSON.stringify(column.name)}:`),
+      valueSql(column),
+    ]);
+  const keyColumns = columns.filter(({ name }) => key.includes(name));
+  const upsert = [...members(columns), `',"_extra":' || _extra`, `',"_op":"upsert"'`];
+  const deletion = [...members(keyColumns), `',"_op":"delete"'`];
+  const ending = concat([
+    `',"_seq":'`,
+    '_seq',
+    `',"_changed_at":"'`,
+    '_changed_at',
+    `'","_run_id":'`,
+    'json_quote(_run_id)',
+    `'}' || char(10)`,
+  ]);
+  return `CAST(iif(_deleted_at IS NULL, ${concat([...upsert, ending])}, ${concat([...deletion, ending])}) AS BLOB)`;
+}
+
+function valueSql({ name, type }: Column): string {
+  const cell = quoted(name);
+  if (type === 'string') return `json_quote(${cell})`;
+  if (type === 'boolean') return `CASE WHEN ${cell} = 0 THEN 'false' ELSE iif(${cell}, 'true', 'null') END`;
+  return `coalesce(${type === 'number' ? `json_number(${cell})` : cell}, 'null')`;
+}
+
+/** A null is an empty text. */
+function concat(texts: readonly string[]): string {
+  if (texts.length <= mostArguments) return `concat(${texts.join(', ')})`;
+  const groups = Array.from({ length: Math.ceil(texts.length / mostArguments) }, (_, index) =>
+    concat(texts.slice(index * mostArguments, (index + 1) * mostArguments)),
+  );
+  return concat(groups);
+}
+
+function literal(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`;
 }
 
 const linesAtOnce = 500;

@@ -126,7 +126,7 @@ async function disposedOnFailure<Result>(server: Server, work: () => Promise<Res
 
 /**
  * `_sync_counters` is the change counter of each connector and its fence, with a token of the last transaction
- * (`lease/lease-rows.ts`), and stays when the connector is forgotten; `_sync_leases` says who holds a connector, by the
+ * (`lease-rows.ts`), and stays when the connector is forgotten; `_sync_leases` says who holds a connector, by the
  * server's clock.
  */
 const driverSql = `

@@ -13,8 +13,9 @@ import {
   type Snapshot,
   quoted,
   explained,
-  firstRows,
-  nextRows,
+  lengthOf,
+  mostRows,
+  wantedLength,
 } from '../database.ts';
 import { postgresDialect, txOn, type PostgresTx, postgresTx } from './session.ts';
 import { withoutTimeout, openEnding } from './without-timeout.ts';
@@ -293,6 +294,14 @@ async function openPostgresSnapshot({
     throw error;
   }
   return { read: ask, batches: cursorBatches(ask), [Symbol.asyncDispose]: end };
+}
+
+const firstRows = 100;
+
+/** Number of rows to read next, after a batch that was not empty. */
+function nextRows(batch: readonly Cells[]): number {
+  const length = batch.reduce((sum, row) => sum + lengthOf(row), 0);
+  return Math.max(1, Math.min(mostRows, Math.floor((batch.length * wantedLength) / (length + 1))));
 }
 
 /**

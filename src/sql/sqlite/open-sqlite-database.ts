@@ -4,9 +4,8 @@ import {
   type ReadableDatabase,
   type Cells,
   type Snapshot,
-  firstRows,
   lengthOf,
-  nextRows,
+  mostRows,
   wantedLength,
   explained,
 } from '../database.ts';
@@ -244,15 +243,13 @@ function openSqliteSnapshot(
       const rows = await ask(async () => statements.iterate(sql, values));
       open.add(rows);
       try {
-        for (let count = firstRows; ;) {
-          const most = count;
+        for (;;) {
           const batch = await ask(async () => {
             await delay?.();
-            return nextBatch(rows, most);
+            return nextBatch(rows);
           });
           if (batch.length === 0) return;
           yield batch;
-          count = nextRows(batch);
         }
       } finally {
         open.delete(rows);
@@ -267,9 +264,9 @@ function openSqliteSnapshot(
 }
 
 /** A batch ends with the row that reaches its length. Empty behind the last row. */
-function nextBatch(rows: Iterator<Cells>, most: number): readonly Cells[] {
+function nextBatch(rows: Iterator<Cells>): readonly Cells[] {
   const batch: Cells[] = [];
-  for (let length = 0; batch.length < most && length < wantedLength;) {
+  for (let length = 0; batch.length < mostRows && length < wantedLength;) {
     const { value, done } = rows.next();
     if (done === true) break;
     batch.push(value);
