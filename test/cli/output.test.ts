@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { CopyEnd } from '../../src/app/copy-connector.ts';
 import { copiedText, copyEndText, type EndedCopy } from '../../src/cli/commands/copy.ts';
-import { runsTable, type ShownRun } from '../../src/cli/commands/runs.ts';
+import { runsTable, type ShownRun } from '../../src/cli/commands/run-commands.ts';
 import { programName, shellWord } from '../../src/cli/environment.ts';
 import { runReportText } from '../../src/cli/output/show-run.ts';
 import { answerTable, wrapped, textTable } from '../../src/cli/output/text-table.ts';

@@ -14,7 +14,7 @@ import { it } from '../support/it.ts';
 import { callCli, jsonLines, startCli, type CliResult, type RunningCli } from '../support/run-cli.ts';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
 import { startRedis } from '../support/redis.ts';
-import { declarationOf } from '../../src/cli/commands/schema.ts';
+import { declarationOf } from '../../src/cli/commands/schema-diff.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { SampleAccount } from '../../src/sample/sample-account.ts';
 import { listingOf } from '../support/listing-of.ts';

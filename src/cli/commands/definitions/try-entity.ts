@@ -31,9 +31,8 @@ import { exitCodeOfError, exitCodes, type ExitCode } from '../../output/exit-cod
 import { openPatientApp } from '../../output/show-run.ts';
 import { answerTable, fact, indentedTable, leftColumns, marks } from '../../output/text-table.ts';
 import { withoutTokens, parseParam } from '../read-commands.ts';
-import { declarationOf } from '../schema.ts';
-import { definitionFrom, settingsIfAny } from './known-definitions.ts';
-import { entityNamed } from './show-definition.ts';
+import { declarationOf } from '../schema-diff.ts';
+import { definitionFrom, entityNamed, settingsIfAny } from './show-definition.ts';
 
 const mostCalls = 1_000;
 const mostRows = 10_000;

@@ -1,28 +1,30 @@
 import {
+  type ChosenRecords,
   lookAtPurge,
   maskStored,
-  purgeRecords,
-  type ChosenRecords,
   type PurgeChoice,
+  purgeRecords,
   type PurgeTarget,
 } from '../../app/purge-records.ts';
 import { cleanedText, cleanTargets } from '../../app/publish-target.ts';
 import { parseRecordKey } from '../../app/stored-fields.ts';
 import { usage } from '../../core/errors.ts';
 import {
+  chosenConnectors,
   connectorNamed,
-  targetsOfConnector,
   connectorTargets,
   entityTarget,
+  targetsOfConnector,
 } from '../../settings/choices.ts';
 import type { ConnectorSettings, LocalSettings } from '../../settings/settings.ts';
 import type { MaskEnd, PurgedOf } from '../../sinks/requests.ts';
 import { count, counted } from '../../telemetry/format.ts';
-import { leftText } from '../../wording/connector-text.ts';
+import { allowByAgeText, leftText, withheldByAgeText } from '../../wording/connector-text.ts';
 import { command, type CommandContext, type FlagsOf } from '../command.ts';
-import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
+import { type ExitCode, exitCodes, gravestExitCode, reportFailureOf } from '../output/exit-codes.ts';
 import { indentedTable, leftColumns, rightColumns } from '../output/text-table.ts';
 import { readFilter } from './search.ts';
+import { pruneConnector } from '../../app/apply-retention.ts';
 
 const options = {
   '-k, --key <name=value...>': 'every field of the key of one record, or <entity>/<key>',
@@ -84,7 +86,7 @@ Examples:
     terminal.print(
       `${target.name}: ${counted(rows, 'row')} removed; ${awayText(records, flags.allowReturn)}`,
     );
-    terminal.print(...indentedTable(columns, entities.map(rowOf)));
+    terminal.print(...indentedTable(purgedColumns, entities.map(rowOf)));
     for (const one of left) terminal.print(leftText(one));
     terminal.print(...targets.map(cleanedText), ...notAskedTexts(notAsked));
     terminal.note(`Out of reach: ${outOfReach.join('; ')}.`);
@@ -149,7 +151,7 @@ async function showWhatWouldGo(
   const records = of.reduce((sum, { keyTexts }) => sum + keyTexts.length, 0);
   terminal.printJson({ target: target.name, isDone: false, records, entities, notAsked });
   terminal.print(`${target.name}: a purge would remove these of ${counted(records, 'record')}`);
-  terminal.print(...indentedTable(columns, entities.map(rowOf)), ...notAskedTexts(notAsked));
+  terminal.print(...indentedTable(purgedColumns, entities.map(rowOf)), ...notAskedTexts(notAsked));
   terminal.print('Nothing was changed.');
   return exitCodes.ok;
 }
@@ -161,7 +163,7 @@ function awayText(records: number, canReturn: boolean): string {
     : `${which} will stay away from the next syncs`;
 }
 
-const columns = [...leftColumns('entity'), ...rightColumns('rows', 'quarantined', 'files', 'listings')];
+const purgedColumns = [...leftColumns('entity'), ...rightColumns('rows', 'quarantined', 'files', 'listings')];
 
 function rowOf({ entity, rows, quarantined, files, listings }: PurgedOf): readonly string[] {
   return [entity, count(rows), count(quarantined), count(files), count(listings)];
@@ -217,3 +219,66 @@ function unmaskedTexts(name: string, { removed, entities, texts }: MaskEnd, verb
       : indentedTable([...leftColumns('entity'), ...rewritten], rows)),
   ];
 }
+
+export const prune = command({
+  argument: ['[connector...]', 'names from the config, * stands for any text (default: all)'],
+  options: {
+    '--dry-run': 'only show what would be removed',
+    '--allow-deletes': 'remove also what a guard keeps because it is so much at once',
+  },
+  help: `
+Removes what is older than "retention" and "history" of the config keep, as every sync does once a day, and completes
+purges that were killed. Deleted rows go only after every target of the config has published that they are deleted.
+More than the share of "guards" at once stays, as on an old sink with a new setting: look with --dry-run, then allow it.
+
+Examples:
+  $ connector-sync prune --dry-run
+  $ connector-sync prune newsletter
+  $ connector-sync prune newsletter --allow-deletes`,
+  run: async (context, { dryRun, allowDeletes }, names) => {
+    const { terminal, clock, signal, program } = context;
+    const settings = await context.settings();
+    const codes: ExitCode[] = [];
+    for (const connector of chosenConnectors(settings, names)) {
+      try {
+        const how = { clock, signal, isDryRun: dryRun, allowDeletes };
+        const { entities, withheld, left } = await pruneConnector(settings, connector, how);
+        const targets = dryRun ? [] : await cleanTargets(settings, connector, { clock, signal });
+        terminal.printJson({
+          connector: connector.name,
+          isDone: !dryRun,
+          entities,
+          withheld: withheld.map(({ kind: _kind, ...one }) => one),
+          left,
+          targets: targets.map((one) => ({ ...one })),
+        });
+        const found = entities.filter((one) => one.rows + one.quarantined + one.files + one.versions > 0);
+        const what = dryRun ? 'would be removed' : 'removed';
+        if (found.length > 0) {
+          const rows = found.map(({ entity, rows: deleted, quarantined, files, versions }) => [
+            entity,
+            ...[deleted, quarantined, files, versions].map(count),
+          ]);
+          terminal.print(`${connector.name}: ${what}`, ...indentedTable(prunedColumns, rows));
+        } else if (withheld.length === 0) {
+          terminal.print(`${connector.name}: nothing is older than the config keeps`);
+        } else terminal.print(`${connector.name}: nothing ${what}`);
+        terminal.print(...withheld.map((one) => `  ${withheldByAgeText(one)}`));
+        if (withheld.length > 0) terminal.print(`  ${allowByAgeText(connector.name, program)}`);
+        terminal.print(...[...left.map(leftText), ...targets.map(cleanedText)].map((line) => `  ${line}`));
+        const isLeft = left.length > 0 || targets.some(({ problem }) => problem !== null);
+        codes.push(isLeft ? exitCodes.degraded : exitCodes.ok);
+        if (withheld.length > 0) codes.push(exitCodes.guard);
+      } catch (error) {
+        signal.throwIfAborted();
+        codes.push(reportFailureOf(context, connector.name, error, { connector: connector.name }));
+      }
+    }
+    return gravestExitCode(codes);
+  },
+});
+
+const prunedColumns = [
+  ...leftColumns('entity'),
+  ...rightColumns('deleted rows', 'quarantined', 'files', 'versions'),
+];
