@@ -103,8 +103,8 @@ export async function resumeConnectors(
 
 /**
  * Has a worker run connectors now, for a person (`by`, as in `LedgerReader.actions`); a job that already waits or runs
- * is left unchanged. Throws QUEUE_UNAVAILABLE within two seconds, and USAGE for a paused connector or if no worker would
- * take the job; then nothing was requested.
+ * is left unchanged. Throws QUEUE_UNAVAILABLE within two seconds, and USAGE for a paused connector or if no worker
+ * would take the job; then nothing was requested.
  */
 export async function runNow(
   settings: LocalSettings,

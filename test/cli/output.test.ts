@@ -4,7 +4,8 @@ import { copiedText, copyEndText, type EndedCopy } from '../../src/cli/commands/
 import { runsTable, type ShownRun } from '../../src/cli/commands/run-commands.ts';
 import { programName, shellWord } from '../../src/cli/environment.ts';
 import { runReportText } from '../../src/cli/output/show-run.ts';
-import { answerTable, wrapped, textTable } from '../../src/cli/output/text-table.ts';
+import { answerTable } from '../../src/cli/output/record-table.ts';
+import { wrapped, textTable } from '../../src/cli/output/text-table.ts';
 import { instant } from '../../src/core/clock.ts';
 import {
   isConnectorName,

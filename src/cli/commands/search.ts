@@ -15,7 +15,8 @@ import { counted, duration, printable } from '../../telemetry/format.ts';
 import { command, type CommandContext, type FlagsOf, readInput, wholeNumber } from '../command.ts';
 import { jsonText, versioned } from '../output/json-text.ts';
 import { openPatientApp } from '../output/show-run.ts';
-import { answerTable, wrapped } from '../output/text-table.ts';
+import { answerTable } from '../output/record-table.ts';
+import { wrapped } from '../output/text-table.ts';
 
 const rowsOfTable = 20;
 const recordsOfPage = 1_000;

@@ -6,14 +6,8 @@ import { usage } from '../../../core/errors.ts';
 import { formatDuration } from '../../../settings/texts.ts';
 import { count, counted } from '../../../telemetry/format.ts';
 import { command, type CommandContext } from '../../command.ts';
-import {
-  fact,
-  fittingTable,
-  indentedTable,
-  leftColumns,
-  rightColumns,
-  wordsWithin,
-} from '../../output/text-table.ts';
+import { fact, wordsWithin } from '../../output/record-table.ts';
+import { fittingTable, indentedTable, leftColumns, rightColumns } from '../../output/text-table.ts';
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import {
