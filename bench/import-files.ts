@@ -20,7 +20,7 @@ for (const name of readdirSync(folder).filter((one) => one.endsWith('.yaml'))) {
   const service = readServiceFile(join(folder, name));
   const open: string[] = [];
   const cells = modes.map((mode) => {
-    const imported = importService(service, mode, null);
+    const imported = importService(service, mode);
     const totals = totalsOf(imported);
     sums[mode].push(totals);
     for (const outcome of imported.outcomes.values()) {
@@ -46,7 +46,6 @@ for (const mode of modes) {
     converted: add('converted'),
     open: add('open'),
     refused: add('refused'),
-    notChosen: 0,
   };
   const most = all.filter(({ entities, converted }) => converted / entities >= 0.8).length;
   console.log(

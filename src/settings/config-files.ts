@@ -1,6 +1,5 @@
 import { readdirSync, statSync, closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import { isLikeGlob } from '../core/names.ts';
 import type { Problem } from '../core/problems.ts';
 import { parseYaml, readYaml, type YamlPath } from '../definitions/read-yaml.ts';
 import { parseShape } from '../definitions/schema-problems.ts';
@@ -117,22 +116,22 @@ function readNamed(main: WrittenFile, names: unknown, { env, edited }: Reading) 
   if (parsed.problems.length > 0) return { files: [], problems: parsed.problems, folders: [] };
   const places = new Set<string>();
   const folders = new Set<string>();
-  for (const [index, pattern] of (parsed.value ?? []).entries()) {
+  for (const [index, named] of (parsed.value ?? []).entries()) {
     try {
-      const place = path.resolve(main.folder, pattern);
+      const place = path.resolve(main.folder, named);
       const isEdited = edited !== null && standsFor(place, edited.file);
       const found = [...findConnectorFiles(place), ...(isEdited ? [edited.file] : [])];
-      for (const one of [place, ...found]) folders.add(folderOf(one));
+      folders.add(kindOf(place) === 'folder' ? place : path.dirname(place));
       for (const file of found) places.add(file);
       if (found.length > 0) continue;
-      const example = 'a folder of YAML files or a pattern such as ./connectors/*.yaml';
-      add(index, `expected a file, ${example}, nothing is found: ${JSON.stringify(pattern)}`);
+      const what = named.includes('*') ? 'patterns are not supported' : 'nothing is found';
+      add(index, `expected a file or a folder of YAML files, ${what}: ${JSON.stringify(named)}`);
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
       add(index, `expected YAML files, they cannot be looked for: ${why}`);
     }
   }
-  // A pattern may find the config file itself.
+  // The folder may be that of the config file itself.
   places.delete(path.resolve(main.yaml.file));
   const shownFrom = path.dirname(main.yaml.file);
   const files = [...places].map((file) => {
@@ -183,57 +182,20 @@ function memberOf(value: unknown, name: string): Members {
   return isMembers(member) ? member : {};
 }
 
-/**
- * The files that a line of `connectors` stands for, by name: a file, the `*.yaml` and `*.yml` files of a folder, or a
- * pattern in which `*` stands for any text within a name.
- */
+/** The files that a line of `connectors` stands for, by name: a file, or the `*.yaml` and `*.yml` files of a folder. */
 function findConnectorFiles(place: string): readonly string[] {
-  if (place.includes('*')) return matching(place);
   const kind = kindOf(place);
   if (kind !== 'folder') return kind === 'file' ? [place] : [];
-  return matching(path.join(place, '*')).filter((name) => /\.ya?ml$/.test(name));
-}
-
-/** Whether the line of `connectors` will include this file once it exists. */
-function standsFor(place: string, file: string): boolean {
-  if (path.basename(file).startsWith('.')) return false;
-  if (place.includes('*')) {
-    const names = file.split(path.sep);
-    const patterns = place.split(path.sep);
-    return (
-      names.length === patterns.length &&
-      names.every((name, index) => isLikeGlob(name, patterns[index] ?? ''))
-    );
-  }
-  return place === file || (path.dirname(file) === place && /\.ya?ml$/.test(file));
-}
-
-/** The folder in which files may appear that the line of `connectors` includes. */
-function folderOf(place: string): string {
-  const [start = place] = place.split('*');
-  return start === place && kindOf(place) === 'folder' ? place : path.dirname(`${start}x`);
-}
-
-/** Matches name by name from the root; names that begin with a dot only match a pattern that does too. */
-function matching(pattern: string): readonly string[] {
-  const { root } = path.parse(pattern);
-  const names = pattern.slice(root.length).split(path.sep);
-  const found = names.reduce<readonly string[]>(
-    (places, name) =>
-      name.includes('*')
-        ? places.flatMap((place) => entriesLike(place, name))
-        : places.map((place) => path.join(place, name)),
-    [root],
-  );
-  return found.filter((place) => kindOf(place) === 'file');
-}
-
-function entriesLike(folder: string, pattern: string): readonly string[] {
-  if (kindOf(folder) !== 'folder') return [];
-  return readdirSync(folder)
-    .filter((name) => isLikeGlob(name, pattern) && (pattern.startsWith('.') || !name.startsWith('.')))
+  return readdirSync(place)
     .sort()
-    .map((name) => path.join(folder, name));
+    .map((name) => path.join(place, name))
+    .filter((file) => standsFor(place, file) && kindOf(file) === 'file');
+}
+
+/** Whether the line of `connectors` includes this file, or will once it exists. */
+function standsFor(place: string, file: string): boolean {
+  if (place === file) return true;
+  return path.dirname(file) === place && /^[^.].*\.ya?ml$/.test(path.basename(file));
 }
 
 function kindOf(place: string): 'file' | 'folder' | 'nothing' {

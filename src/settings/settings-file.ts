@@ -316,7 +316,7 @@ const defaults = connectorFile.partial().meta({
 /** The value of `connectors` where they are in separate files. */
 export const connectorFiles = z.array(z.string().min(1)).min(1).meta({
   description:
-    'Files, folders and patterns such as ./connectors/*.yaml, each file with connectors (and defaults)',
+    'Files, and folders of YAML files such as ./connectors, each file with connectors (and defaults)',
 });
 
 /** The format of such a file. What its connectors contain is checked once they have their defaults. */

@@ -130,7 +130,7 @@ connectors:
     it('ask which of several files is meant, and make a new one', async () => {
       mkdirSync(join(folder, 'connectors'));
       const [head, entry] = config.split('connectors:\n');
-      writeFileSync(file, `${head}connectors: [./connectors/*.yaml]\n`);
+      writeFileSync(file, `${head}connectors: [./connectors]\n`);
       for (const name of ['a', 'b']) {
         writeFileSync(
           join(folder, 'connectors', `${name}.yaml`),

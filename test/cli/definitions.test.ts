@@ -232,7 +232,7 @@ describe('definitions import', () => {
     expect(await check()).toMatchObject([{ ok: true, files: [{ todos: [] }] }]);
   });
 
-  it('converts the chosen entities with their parents, and names the others', async ({ folder }) => {
+  it('names the entities that a newer file lacks', async ({ folder }) => {
     const parents = {
       listings: {
         lists: { more: onePage },
@@ -241,30 +241,13 @@ describe('definitions import', () => {
       },
     };
     writeFileSync(join(folder, 'connector.yaml'), serviceText(parents));
-    const [told] = jsonLines(await run(folder, ['--mode', 'hosted', '--only', 'members', '--json']));
-    expect(told).toMatchObject({
-      imports: [
-        {
-          entities: {
-            lists: { outcome: 'converted' },
-            members: { outcome: 'converted' },
-            tags: { outcome: 'notChosen', details: 'left out by --only' },
-          },
-        },
-      ],
-    });
     const all = await run(folder, ['--mode', 'hosted']);
     expect(all.stdout).toContain('defs/corner-shop.yaml: written\n');
-    const fewer = await run(folder, ['--mode', 'hosted', '--only', 'tags']);
-    expect(fewer.stdout).toContain(
-      '3 entities, 1 converted, 0 with a TODO, 0 refused, 2 not chosen (--only).',
+    const fewer = { listings: { tags: { more: onePage } } };
+    writeFileSync(join(folder, 'connector.yaml'), serviceText(fewer));
+    expect((await run(folder, ['--mode', 'hosted'])).stdout).toContain(
+      '! corner-shop.yaml had lists, members, and this import leaves them out',
     );
-    expect(fewer.stdout).toContain('! corner-shop.yaml had lists, members, and this import leaves them out');
-    const wrong = await run(folder, ['--only', 'member']);
-    expect(wrong).toMatchObject({
-      code: 2,
-      stderr: expect.stringContaining('the file has no entity "member"') as string,
-    });
   });
 
   it('sends credentials to no new host by itself', async ({ folder }) => {

@@ -17,7 +17,7 @@ sinks:
   warehouse: { type: sqlite, path: ./warehouse.db }
   lake: { type: jsonl, directory: ./lake }
 `;
-const listed = `${base}connectors: [./connectors/*.yaml]\n`;
+const listed = `${base}connectors: [./connectors]\n`;
 const entry = (name: string, more = ''): string =>
   `  ${name}: { definition: document-library, id: id-${name}, sink: warehouse${more} }\n`;
 
@@ -27,13 +27,11 @@ function problems(text: string): readonly string[] {
 
 describe('connectors in files of their own', () => {
   it.each([
-    ['a pattern', '[./connectors/*.yaml]', ['one', 'two']],
     ['a folder', '[./connectors]', ['one', 'two', 'three']],
     ['a folder as a text', './connectors', ['one', 'two', 'three']],
     ['a file', '[./connectors/b.yaml]', ['two']],
-    ['a pattern of folders', '["./*/a.yaml"]', ['one', 'deep']],
-    ['several, each file once', '[./connectors/b.yaml, ./connectors/*.yaml]', ['two', 'one']],
-    ['a pattern that the config file fits', '[./*.yaml, ./connectors/a.yaml]', ['one', 'beside']],
+    ['several, each file once', '[./connectors/b.yaml, ./connectors]', ['two', 'one', 'three']],
+    ['the folder of the config file', '[., ./connectors/a.yaml]', ['one', 'beside']],
   ])('are found by %s', (_, where, names) => {
     folder.write('connectors/a.yaml', `connectors:\n${entry('one')}`);
     folder.write('connectors/b.yaml', `connectors:\n${entry('two')}`);
@@ -78,9 +76,9 @@ describe('connectors in files of their own', () => {
 
   it.each(
     Object.entries({
-      '[./none/*.yaml]': '.0: expected a file, a folder of YAML files or a pattern',
-      '[./connectors/*.yml]': '.0: expected a file, a folder of YAML files or a pattern',
-      './none.yaml': ': expected a file, a folder of YAML files or a pattern',
+      '[./none]': '.0: expected a file or a folder of YAML files, nothing is found: "./none"',
+      '[./connectors/*.yaml]': '.0: expected a file or a folder of YAML files, patterns are not supported',
+      './none.yaml': ': expected a file or a folder of YAML files, nothing is found',
       '[1]': '.0: expected a string, got a number',
       '[]': ': expected at least 1 elements, got 0',
       '5': ': expected an object, got a number',
@@ -167,7 +165,7 @@ describe('defaults', () => {
   it('of a file hold before those of the config', () => {
     folder.write('connectors/a.yaml', `defaults: { sink: lake }\nconnectors:\n  one: { id: a }\n`);
     folder.write('connectors/b.yaml', `connectors:\n  two: { id: b }\n`);
-    const { connectors } = folder.load(`${base}${defaults}connectors: [./connectors/*.yaml]\n`);
+    const { connectors } = folder.load(`${base}${defaults}connectors: [./connectors]\n`);
     expect([...connectors.values()].map(({ name, sink }) => [name, sink.name])).toEqual([
       ['one', 'lake'],
       ['two', 'warehouse'],

@@ -26,9 +26,7 @@ import type { Relationship } from './service-file.ts';
 /** The result of converting one entity of the file in one mode. */
 export type Outcome =
   | { readonly kind: 'converted'; readonly plan: EntityPlan }
-  | { readonly kind: 'refused'; readonly why: string }
-  /** The user chose other entities. */
-  | { readonly kind: 'notChosen' };
+  | { readonly kind: 'refused'; readonly why: string };
 
 /** Everything that a definition says of an entity, before it is written. */
 export interface EntityPlan {
@@ -210,8 +208,7 @@ export function judgeEntities(mode: ModeName, sources: Sources): ReadonlyMap<str
     if (list === undefined) return 'has no listing in the file';
     if (open.has(entity)) return 'is found by way of it: parents form a cycle';
     const outcome = judge(list);
-    if (outcome.kind === 'converted') return asParent(outcome.plan);
-    return outcome.kind === 'refused' ? `cannot be read: ${outcome.why}` : 'is not chosen';
+    return outcome.kind === 'converted' ? asParent(outcome.plan) : `cannot be read: ${outcome.why}`;
   };
   for (const list of sources.listings) judge(list);
   return found;

@@ -1,27 +1,26 @@
 import { parseDefinition } from '../load-definitions.ts';
 import { judgeEntities, type EntityPlan, type Outcome } from './entity-plan.ts';
 import type { Paging } from './paging.ts';
-import { listingsOf, unlistedEntities, type ModeName, type Sources } from './sent-values.ts';
+import { listingsOf, type ModeName, type Sources } from './sent-values.ts';
 import { serverOf, type ServiceFile } from './service-file.ts';
 import { authorizationCodeWays, signInWays, type SignIn } from './sign-in-ways.ts';
 import { writeDefinition } from './write-definition.ts';
 
 export type Imported = ReturnType<typeof importService>;
 
-/** Makes a definition of a file for one mode. `only`: entities to convert, with the parents they need; null: all. */
-export function importService(service: ServiceFile, mode: ModeName, only: readonly string[] | null) {
+/** Makes a definition of a file for one mode. */
+export function importService(service: ServiceFile, mode: ModeName) {
   const ways = signInWays(service);
   const sources = sourcesOf(service, ways);
   const judged = judgeEntities(mode, sources);
   const server = serverOf(service);
   const outcomes = mode === 'hosted' ? judged : reachable(judged, ways, server);
-  const chosen = only === null ? outcomes : chosenOf(outcomes, only, service);
-  const read = [...chosen].flatMap(([entity, { kind }]) => (kind === 'converted' ? [entity] : []));
+  const read = [...outcomes].flatMap(([entity, { kind }]) => (kind === 'converted' ? [entity] : []));
   const all = mode === 'hosted' ? ways : [...ways, ...authorizationCodeWays(service, ways, server, read)];
   const write = (plans: readonly EntityPlan[]) => writeDefinition(service, mode, plans, all, server);
   /** The address for calls with the credentials; null: an API, or not known. */
   const baseUrl = mode === 'direct' && server.kind === 'found' ? server.baseUrl : null;
-  return { mode, ways: all, baseUrl, ...passing(chosen, write) };
+  return { mode, ways: all, baseUrl, ...passing(outcomes, write) };
 }
 
 /**
@@ -82,30 +81,6 @@ function reachable(
   );
 }
 
-/** The chosen entities and, above them, the parents that lead to them; one that has no listing is refused. */
-function chosenOf(
-  outcomes: ReadonlyMap<string, Outcome>,
-  only: readonly string[],
-  service: ServiceFile,
-): ReadonlyMap<string, Outcome> {
-  const wanted = new Set<string>();
-  const want = (entity: string): void => {
-    if (wanted.has(entity)) return;
-    wanted.add(entity);
-    const outcome = outcomes.get(entity);
-    const parents: EntityPlan['parents'] = outcome?.kind === 'converted' ? outcome.plan.parents : [];
-    for (const { parent } of parents) want(parent.entity);
-  };
-  for (const entity of only) want(entity);
-  const unlisted = unlistedEntities(service).filter(({ entity }) => wanted.has(entity));
-  const chosen = new Map<string, Outcome>();
-  for (const [entity, outcome] of outcomes) {
-    chosen.set(entity, wanted.has(entity) ? outcome : { kind: 'notChosen' });
-  }
-  for (const { entity, why } of unlisted) chosen.set(entity, { kind: 'refused', why });
-  return chosen;
-}
-
 /** Counts the entities by result. */
 export interface Totals {
   readonly entities: number;
@@ -113,7 +88,6 @@ export interface Totals {
   /** Converted ones with a `# TODO`. */
   readonly open: number;
   readonly refused: number;
-  readonly notChosen: number;
 }
 
 export function totalsOf({ outcomes }: Pick<Imported, 'outcomes'>): Totals {
@@ -125,7 +99,6 @@ export function totalsOf({ outcomes }: Pick<Imported, 'outcomes'>): Totals {
     converted: count('converted'),
     open: all.filter((one) => wordOf(one) === 'todo').length,
     refused: count('refused'),
-    notChosen: count('notChosen'),
   };
 }
 
@@ -134,10 +107,9 @@ export function wordOf(outcome: Outcome): Outcome['kind'] | 'todo' {
   return outcome.kind === 'converted' && outcome.plan.open.length > 0 ? 'todo' : outcome.kind;
 }
 
-/** `2 entities, 1 converted, 1 with a TODO, 0 refused`, as far as a person chose them. */
-export function totalsText({ converted, open, refused, notChosen }: Totals): string {
-  const others = notChosen === 0 ? '' : `, ${notChosen} not chosen (--only)`;
-  return `${converted - open} converted, ${open} with a TODO, ${refused} refused${others}`;
+/** `1 converted, 1 with a TODO, 0 refused`. */
+export function totalsText({ converted, open, refused }: Totals): string {
+  return `${converted - open} converted, ${open} with a TODO, ${refused} refused`;
 }
 
 const pagingWords: Readonly<Record<Exclude<Paging['kind'], 'single'>, string>> = {
@@ -151,7 +123,7 @@ const pagingWords: Readonly<Record<Exclude<Paging['kind'], 'single'>, string>> =
 /** The result for a cell of a table. */
 export function kindText(outcome: Outcome): string {
   const word = wordOf(outcome);
-  return word === 'todo' ? 'TODO' : word === 'notChosen' ? 'not chosen' : word;
+  return word === 'todo' ? 'TODO' : word;
 }
 
 /** Describes the result for an entity in one line. */
@@ -172,7 +144,5 @@ export function outcomeText(outcome: Outcome): string {
     }
     case 'refused':
       return outcome.why;
-    case 'notChosen':
-      return 'left out by --only';
   }
 }

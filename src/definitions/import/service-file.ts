@@ -108,7 +108,6 @@ export function serviceOf({ file, sha256, problem }: OpenApiFile, root: JsonObje
     schemas,
     operations,
     relationships: readRelationships(info),
-    searchable: readSearchable(info),
     failed: readFailed(objectIn(info, `${prefix}response-error-check`), root),
     /** Parameters that come from the settings of a connector. */
     scoped: new Set(listIn(info, `${prefix}scoping`).flatMap((one) => textIn(one, 'param') ?? [])),
@@ -175,21 +174,6 @@ function readRelationships(info: JsonObject): readonly Relationship[] {
       const values = (Array.isArray(filter[1]) ? filter[1] : [filter[1]]).map(String);
       return [{ child, parent, param, field, when: { field: filter[0], values } }];
     });
-}
-
-/** Reads the fields, and their kinds, of each entity in the indexed store. */
-function readSearchable(info: JsonObject): ReadonlyMap<string, readonly [string, JsonObject][]> {
-  const entities = listIn(info, `${prefix}context-store`, 'entities');
-  return new Map(
-    entities.flatMap((one) => {
-      const entity = textIn(one, 'entity');
-      const fields = listIn(one, 'fields').flatMap((field): readonly [string, JsonObject][] => {
-        const name = textIn(field, 'name');
-        return name === null || !isJsonObject(field) ? [] : [[name, field]];
-      });
-      return entity === null ? [] : [[entity, fields] as const];
-    }),
-  );
 }
 
 /** Reads how an answer with status 200 reports an error: a field with this value, and the place of the error's name. */

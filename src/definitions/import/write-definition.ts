@@ -3,7 +3,7 @@ import { Document, isCollection, isMap, isPair, isScalar, isSeq, type Node, type
 import { withValueAt, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { YamlPath } from '../read-yaml.ts';
 import { type EntityPlan, getsOwnKind, namesKey, neededParams } from './entity-plan.ts';
-import { declarable, type Operation, type Parameter } from './operation.ts';
+import { type Operation, type Parameter } from './operation.ts';
 import type { Paging, Told } from './paging.ts';
 import { holdsTemplate, oneLine, plainText } from './schemas.ts';
 import type { ModeName } from './sent-values.ts';
@@ -156,8 +156,6 @@ function writeEntity(plan: EntityPlan, mode: ModeName, service: ServiceFile, not
     const required = get.params.map(({ name, type }) => [name, { type, required: true }]);
     actions['get'] = { params: Object.fromEntries(required), key: Object.fromEntries(get.columns) };
   }
-  const searchable = mode === 'hosted' ? searchableFields(plan, service) : {};
-  if (Object.keys(searchable).length > 0) actions['context_store_search'] = { params: searchParams };
   const fixed = [...plan.fixed].filter(([name]) => Object.hasOwn(params, name));
   for (const [name, { evidence }] of fixed) note([...at, 'fixedParams', name], `${name}: ${evidence}`);
   const entity: JsonObject = {
@@ -169,7 +167,6 @@ function writeEntity(plan: EntityPlan, mode: ModeName, service: ServiceFile, not
       rename: Object.fromEntries(changed.map(({ name, sent }) => [sent, name])),
       key: key.length === 0 ? 'none' : key,
       ...(mode === 'hosted' ? { ...hostedRecords(list), ...emptyRecords(list, service) } : {}),
-      searchable,
       actions,
       pagination: pagination.pagination,
       deletes: key.length === 0 ? 'never' : 'confirm',
@@ -307,27 +304,6 @@ function usableGet(plan: EntityPlan, { schemas }: ServiceFile): UsableGet | null
     (param) => ({ name: param.name, type: param.type === 'integer' ? param.type : 'string' }) as const,
   );
   return { operation: get, params, columns, record: path.join('.') };
-}
-
-const searchParams: JsonObject = {
-  query: { type: 'object', required: true, members: { filter: 'object', sort: 'array' } },
-  limit: { type: 'integer', min: 1, default: 1000 },
-  cursor: 'string',
-  fields: 'array',
-};
-
-/** Lists the fields of an entity that the indexed store has, according to the file. */
-function searchableFields({ entity, fields }: EntityPlan, { searchable, schemas }: ServiceFile): JsonObject {
-  const columnBySent = new Map(fields.declared.map(({ sent, name }) => [sent, name]));
-  const known = searchable.get(entity) ?? [];
-  return Object.fromEntries(
-    known.flatMap(([name, schema]): readonly [string, JsonValue][] => {
-      if (declarable(name) !== name) return [];
-      const type = schemas.typeOf(schema);
-      const column = columnBySent.get(name);
-      return [[name, column === undefined || column === name ? type : { type, from: [column] }]];
-    }),
-  );
 }
 
 /** Headers with a fixed value. */

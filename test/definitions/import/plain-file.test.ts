@@ -45,7 +45,7 @@ function file(folder: string, paths: Json, more: Json = {}): string {
 function imported(folder: string, paths: Json, more: Json = {}) {
   const listings = Object.keys(paths).filter((path) => !/\}\/?$/.test(path));
   const service = plainService(readPlainFile(file(folder, paths, more)), listings);
-  return importService(service, 'direct', null);
+  return importService(service, 'direct');
 }
 
 describe('the OpenAPI file of a service', () => {
@@ -126,7 +126,7 @@ describe('the OpenAPI file of a service', () => {
       ]);
     const paths = { '/users/': flagged([]), '/users/{id}/orders/': flagged(path) };
     const service = plainService(readPlainFile(file(folder, paths)), ['sales=/users/{id}/orders/']);
-    expect(writtenIn(importService(service, 'direct', null))).toMatchObject({
+    expect(writtenIn(importService(service, 'direct'))).toMatchObject({
       entities: {
         users: { pagination: { kind: 'page', sizeParam: 'per_page' } },
         sales: { key: ['user_id', 'id'], parents: [{ entity: 'users', params: { id: 'id' } }] },

@@ -206,7 +206,7 @@ describe('a sign-in by a person', () => {
       }),
     );
     const service = plainService(readPlainFile(path), ['/tickets']);
-    const written = importService(service, 'direct', null);
+    const written = importService(service, 'direct');
     expect(authIn(written)).toMatchObject({
       kind: 'authorizationCode',
       tokenUrl: 'https://api.corner-shop.example/oauth/token',

@@ -119,7 +119,7 @@ function getOperation(entity: string, path: string, { record = { id, name: text 
 export function importText(folder: string, text: string, mode: ModeName): Imported {
   const file = join(folder, 'connector.yaml');
   writeFileSync(file, text);
-  return importService(readServiceFile(file), mode, null);
+  return importService(readServiceFile(file), mode);
 }
 
 /** The same of one listing, `things`. */
@@ -142,8 +142,6 @@ export function outcomeOf(imported: Imported, entity = 'things'): string {
     }
     case 'refused':
       return `refused: ${outcome.why}`;
-    case 'notChosen':
-      return 'not chosen';
   }
 }
 

@@ -37,7 +37,6 @@ export const importDefinition = command({
       'with --from openapi: a GET that answers with a list, such as /tickets, or cases=/tickets to name its entity; without any they are listed',
     '--mode <mode>':
       'hosted: read through an API; direct: from the service itself; or both, a file for each (default: both; with --from openapi direct)',
-    '--only <entities>': 'these entities and their parents, with commas between',
   },
   help: `
 Every entity is converted, or refused with the reason. What the file leaves open is a guess under a line with "# TODO" in the
@@ -57,16 +56,13 @@ interface ImportFlags {
   readonly from: string;
   readonly path: readonly string[];
   readonly mode: string | undefined;
-  readonly only: string | undefined;
 }
 
 async function runImport(context: CommandContext, flags: ImportFlags, file: string): Promise<ExitCode> {
   const { cwd, terminal } = context;
   const from = oneOf('--from', flags.from, ['connector', 'openapi']);
   if (from === 'connector' && flags.path.length > 0) {
-    throw usage(
-      '--path: a connector.yaml names its entities, see --only; a plain OpenAPI file needs --from openapi.',
-    );
+    throw usage('--path: a connector.yaml names its entities; a plain OpenAPI file needs --from openapi.');
   }
   const modes = modesOf(flags, from);
   if (from === 'openapi' && flags.path.length === 0) return showListings(context, file);
@@ -74,8 +70,7 @@ async function runImport(context: CommandContext, flags: ImportFlags, file: stri
   const path = resolve(cwd, file);
   const service = from === 'openapi' ? plainService(readPlainFile(path), flags.path) : readServiceFile(path);
   const folder = resolve(cwd, flags.output);
-  const only = flags.only === undefined ? null : chosenEntities(service, flags.only);
-  const imports = modes.map((one) => importService(service, one, only));
+  const imports = modes.map((one) => importService(service, one));
   const replaced = replacedDefinitions(folder, imports);
   const written = writeGenerated(folder, definitionFiles(service, imports, replaced));
   terminal.printJson({
@@ -94,9 +89,8 @@ async function runImport(context: CommandContext, flags: ImportFlags, file: stri
     files: written,
   });
   showImports(context, service, imports);
-  const refused = refusedThough(only ?? [], imports);
-  showNext(context, folder, imports, written, [...replaced.flatMap(replacedText), ...refused]);
-  return refused.length > 0 || written.length === 0 ? exitCodes.failed : exitCodes.ok;
+  showNext(context, folder, imports, written, replaced.flatMap(replacedText));
+  return written.length === 0 ? exitCodes.failed : exitCodes.ok;
 }
 
 /** The comparison of an earlier import's definition with the new one. */
@@ -137,16 +131,6 @@ function replacedText({ name, gone, address }: Replaced): readonly string[] {
   return [...(gone.length === 0 ? [] : [`! ${lost}`]), ...(address === null ? [] : [`! ${moved}`])];
 }
 
-/** Entities that a person has chosen, but every mode refuses. */
-function refusedThough(entities: readonly string[], imports: readonly Imported[]): readonly string[] {
-  return [...new Set(entities)].flatMap((entity) => {
-    const outcomes = imports.map(({ outcomes: all }) => all.get(entity));
-    const [first] = outcomes;
-    const isRefused = outcomes.every((outcome) => outcome?.kind === 'refused');
-    return isRefused && first !== undefined ? [`! ${entity} is refused: ${outcomeText(first)}.`] : [];
-  });
-}
-
 function modesOf({ mode }: ImportFlags, from: 'connector' | 'openapi'): readonly ModeName[] {
   const chosen = mode === undefined ? null : oneOf('--mode', mode, ['hosted', 'direct', 'both']);
   if (from === 'connector') return chosen === null || chosen === 'both' ? ['hosted', 'direct'] : [chosen];
@@ -154,14 +138,6 @@ function modesOf({ mode }: ImportFlags, from: 'connector' | 'openapi'): readonly
   throw usage(
     `--mode ${chosen}: a plain OpenAPI file describes the service itself, and is read in direct mode only. For hosted mode the API needs a connector of the service: import its connector.yaml.`,
   );
-}
-
-function chosenEntities({ operations }: ServiceFile, text: string): readonly string[] {
-  const chosen = text.split(',').map((name) => name.trim());
-  const known = new Set(operations.map(({ entity }) => entity));
-  const unknown = chosen.find((name) => !known.has(name));
-  if (unknown === undefined) return chosen;
-  throw usage(`--only: the file has no entity "${unknown}"; it has ${[...known].join(', ')}.`);
 }
 
 function definitionFiles(
