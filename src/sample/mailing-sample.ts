@@ -80,7 +80,9 @@ function mailingOf(things: Things) {
     const all = segment.parent === null ? [] : things.of('list_members', segment.parent);
     return all.filter((one) => one.type === 'subscribed' && slots.has(slotOf(one)));
   });
-  /** Tags and interests that the members of a list may have. An interest of a revision would change the records of them all. */
+  /**
+   * Tags and interests that the members of a list may have. An interest of a revision would change the records of all.
+   */
   const marksIn = remembered((list: Thing) => ({
     tags: things.of('segments', list).filter(({ type }) => type === 'static'),
     interests: things
