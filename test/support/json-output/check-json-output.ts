@@ -35,7 +35,7 @@ export function checkJsonOutput(args: readonly string[], stdout: string): void {
 function openValidator(): ValidateFunction {
   const text = readFileSync(path.join(root, 'docs/reference/json-output.schema.json'), 'utf8');
   const { $defs, anyOf } = JSON.parse(text) as { readonly $defs: Schema; readonly anyOf: readonly Schema[] };
-  const documents = anyOf.filter(({ $ref }) => $ref !== '#/$defs/config');
+  const documents = anyOf.filter(({ $ref }) => $ref !== '#/$defs/config-commands');
   return new Ajv2020({ strict: false }).compile({ anyOf: documents, $defs: closed($defs) });
 }
 
