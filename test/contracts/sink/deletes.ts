@@ -512,40 +512,37 @@ export function deleting(kind: SinkKind): void {
     expect(await sink.nextPartitions(lease, 1)).toMatchObject([{ mode: 'full', watermark: null }]);
   });
 
-  everywhere(
-    'asks again for a record that get vouched for when a later walk misses it, and withdraws nothing then',
-    async () => {
-      const { asked, judge, hand, sink, lease, sweep, begin } = await fourMissing('get');
-      const [second] = await asked(1);
-      await judge([there(second)]);
-      expect((await sink.history.missing(news, 9)).map(({ keyText }) => keyText)).toEqual(
-        ['3', '4', '5'].map(key),
-      );
-      await hand.finish('degraded');
-      const quiet = await begin('r3');
-      await quiet.walk(() => ({ records: [], absence: null }));
-      await quiet.sweep();
-      expect(await quiet.missing(members), 'no walk has missed it since').toMatchObject({ missing: 3 });
-      await quiet.finish();
-      const next = await sweep('r4', showsAll(['1', '3', '4', '5'], 'get'));
-      expect(await next.missing(members)).toMatchObject({ missing: 1, missedTwice: 0, toConfirm: 1 });
-      expect(await next.missing(members), 'a guard need not count it').toMatchObject({ vouchedFor: 1 });
-      const { run } = next.started;
-      expect(await sink.deletes.toConfirm(lease, run, members, 9)).toMatchObject([
-        { keyText: key('2'), wasVouchedFor: true },
-      ]);
-      await sink.deletes.judge(lease, run, members, [there(second)]);
-      const { partition: owner } = (await sink.history.explain(news, membersTable, key('1'))) ?? {};
-      expect(owner?.fullAt).not.toBeNull();
-      await next.finish();
-      // However sure a later walk is: listings are known to leave it out.
-      const sure = await sweep('r5', showsAll(['1', '3', '4', '5'], 'nothing'));
-      expect(await sure.tombstone([members])).toEqual({ members: 0 });
-      expect(await sure.missing(members)).toMatchObject({ missing: 1, toConfirm: 1 });
-    },
-  );
+  it('asks again for a record that get vouched for when a later walk misses it, and withdraws nothing then', async () => {
+    const { asked, judge, hand, sink, lease, sweep, begin } = await fourMissing('get');
+    const [second] = await asked(1);
+    await judge([there(second)]);
+    expect((await sink.history.missing(news, 9)).map(({ keyText }) => keyText)).toEqual(
+      ['3', '4', '5'].map(key),
+    );
+    await hand.finish('degraded');
+    const quiet = await begin('r3');
+    await quiet.walk(() => ({ records: [], absence: null }));
+    await quiet.sweep();
+    expect(await quiet.missing(members), 'no walk has missed it since').toMatchObject({ missing: 3 });
+    await quiet.finish();
+    const next = await sweep('r4', showsAll(['1', '3', '4', '5'], 'get'));
+    expect(await next.missing(members)).toMatchObject({ missing: 1, missedTwice: 0, toConfirm: 1 });
+    expect(await next.missing(members), 'a guard need not count it').toMatchObject({ vouchedFor: 1 });
+    const { run } = next.started;
+    expect(await sink.deletes.toConfirm(lease, run, members, 9)).toMatchObject([
+      { keyText: key('2'), wasVouchedFor: true },
+    ]);
+    await sink.deletes.judge(lease, run, members, [there(second)]);
+    const { partition: owner } = (await sink.history.explain(news, membersTable, key('1'))) ?? {};
+    expect(owner?.fullAt).not.toBeNull();
+    await next.finish();
+    // However sure a later walk is: listings are known to leave it out.
+    const sure = await sweep('r5', showsAll(['1', '3', '4', '5'], 'nothing'));
+    expect(await sure.tombstone([members])).toEqual({ members: 0 });
+    expect(await sure.missing(members)).toMatchObject({ missing: 1, toConfirm: 1 });
+  });
 
-  everywhere.each(isLong ? [1, 2, 3] : [1])(
+  it.each(isLong ? [1, 2, 3] : [1])(
     'keeps count of live and deleted rows through anything (seed %i)',
     async (seed) => {
       const random = seededRandom(seed);
@@ -793,30 +790,27 @@ export function orphans(kind: SinkKind): void {
     ]);
   });
 
-  everywhere(
-    'forgets how far the partitions of a vanished record were read, and restarts them when it returns',
-    async () => {
-      const { sink, sweep, begin } = await useRuns(bench(), wholePlan);
-      await (await sweep('r1', showing(full))).finish();
-      const hand = await sweep('r2', showing(without(full, 'p1')));
-      await hand.tombstone(entities);
-      await hand.finish();
-      const known = 'coalesce(full_at, CAST(full_origin AS TEXT), watermark, marker, position, due_since)';
-      expect(await partitions(`${known} FROM _sync_partitions WHERE gone = 2`)).toEqual([null, null, null]);
-      const back = await begin('r3');
-      await back.walk(showing(full));
-      await back.sweep();
-      await back.tombstone(entities);
-      await back.finish();
-      expect(await ids()).toEqual({
-        pages: ['p1', 'p2', 'p3'],
-        blocks: ['b1', 'b2', 'b3', 'b4'],
-        comments: ['c1', 'c2', 'c3', 'c4'],
-      });
-      expect((await sink.history.connectors())[0]?.entities.map(({ deleted }) => deleted)).toEqual([0, 0, 0]);
-      expect(await partitions('count(*) FROM _sync_partitions WHERE gone > 0')).toEqual([0]);
-    },
-  );
+  it('forgets how far the partitions of a vanished record were read, and restarts them when it returns', async () => {
+    const { sink, sweep, begin } = await useRuns(bench(), wholePlan);
+    await (await sweep('r1', showing(full))).finish();
+    const hand = await sweep('r2', showing(without(full, 'p1')));
+    await hand.tombstone(entities);
+    await hand.finish();
+    const known = 'coalesce(full_at, CAST(full_origin AS TEXT), watermark, marker, position, due_since)';
+    expect(await partitions(`${known} FROM _sync_partitions WHERE gone = 2`)).toEqual([null, null, null]);
+    const back = await begin('r3');
+    await back.walk(showing(full));
+    await back.sweep();
+    await back.tombstone(entities);
+    await back.finish();
+    expect(await ids()).toEqual({
+      pages: ['p1', 'p2', 'p3'],
+      blocks: ['b1', 'b2', 'b3', 'b4'],
+      comments: ['c1', 'c2', 'c3', 'c4'],
+    });
+    expect((await sink.history.connectors())[0]?.entities.map(({ deleted }) => deleted)).toEqual([0, 0, 0]);
+    expect(await partitions('count(*) FROM _sync_partitions WHERE gone > 0')).toEqual([0]);
+  });
 
   it('keeps a row that another partition shows too, and makes that one its owner', async () => {
     const { sweep } = await useRuns(bench(), wholePlan);
@@ -914,7 +908,7 @@ export function orphans(kind: SinkKind): void {
     expect(await ids()).toEqual({ pages: ['p2', 'p3'], blocks: ['b3', 'b4'], comments: ['c4'] });
   });
 
-  everywhere('goes with a record that vanishes a second time', async () => {
+  it('goes with a record that vanishes a second time', async () => {
     const { sink, lease, sweep, begin } = await useRuns(bench(), wholePlan);
     await (await sweep('r1', showing(full))).finish();
     const hand = await sweep('r2', showing(without(full, 'p1')));

@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest';
+import { expect, it as everywhere } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { RunId } from '../../../src/core/names.ts';
 import type { EntityTable, PreparedRecord, RecordFile } from '../../../src/core/records.ts';
@@ -32,7 +32,7 @@ import {
   sealed,
 } from './fixture.ts';
 import { RunInHand, useRuns, type Shown } from './run-in-hand.ts';
-import { useBench } from './use-bench.ts';
+import { rulesOf, useBench } from './use-bench.ts';
 
 const plan: Partial<RunPlan> = { tables: [membersTable], versions: new Set([members]) };
 const byHand = { ...refetch, kind: 'undo', window: 'undo', tables: [membersTable] } as const;
@@ -45,6 +45,7 @@ export function isThenAt(atMs: number): string {
 
 export function versions(kind: SinkKind): void {
   const bench = useBench(kind);
+  const it = rulesOf(kind);
 
   /** Each version as `id name from-to`, hours since the start and milliseconds; `-` stands for a deleted row. */
   const history = async (): Promise<readonly string[]> => {
@@ -72,7 +73,7 @@ export function versions(kind: SinkKind): void {
     () => ({ records });
 
   // Proves promise 14.1
-  it('keeps each version of a row, with deletes, revivals and deletes taken back', async () => {
+  everywhere('keeps each version of a row, with deletes, revivals and deletes taken back', async () => {
     const { sink, lease, begin, sweep } = await useRuns(bench(), plan);
     await (await sweep('r1', showing(member('1'), member('2')))).finish();
     expect(await closed(), 'a first load ends no version').toBe(0);
@@ -169,7 +170,7 @@ export function versions(kind: SinkKind): void {
     expect(await history()).toEqual(['1 Grace 2-4', '1 Mary 6-8', '1 Rosa 8-']);
   });
 
-  it('has the columns that the table gets later, and drops all with the data', async () => {
+  everywhere('has the columns that the table gets later, and drops all with the data', async () => {
     const { sink, sweep, lease } = await useRuns(bench(), plan);
     await (await sweep('r1', showing(member('1', 'Ada', { extra: '{"city":"Kyiv"}' })))).finish();
     const wider: EntityTable = {
@@ -219,7 +220,7 @@ export function versions(kind: SinkKind): void {
     expect(await withheld()).toEqual([[]]);
   });
 
-  it('keeps one version of a row that a commit changes several times', async () => {
+  everywhere('keeps one version of a row that a commit changes several times', async () => {
     const { sink, lease, begin } = await useRuns(bench(), plan);
     const hand = await begin('r1');
     await hand.walk(showing(member('1')));
@@ -264,6 +265,7 @@ const showing =
 
 export function undoing(kind: SinkKind): void {
   const bench = useBench(kind);
+  const it = rulesOf(kind);
   const status = async (sink: Sink) =>
     (await sink.history.connectors())[0]?.entities.map(({ entity, rows, deleted }) => [
       entity,
@@ -347,7 +349,7 @@ export function undoing(kind: SinkKind): void {
   const nothing = { deleted: 0, revived: 0, restored: 0, kept: { rows: 0 } };
 
   // Proves promise 13
-  it('takes back the tombstones of one run in batches', async () => {
+  everywhere('takes back the tombstones of one run in batches', async () => {
     const { begin } = await gone();
     const before = (await bench().rows(listsTable)).length;
     const hand = await begin('r3', outside);
@@ -423,7 +425,7 @@ export function undoing(kind: SinkKind): void {
   });
 
   // Proves promise 13.1
-  it('restores what a run updated, deleted and revived from the versions that are kept', async () => {
+  everywhere('restores what a run updated, deleted and revived from the versions that are kept', async () => {
     const { begin, sweep, shown } = await written({ versions: new Set([members]) });
     const hand = await begin('r4', { ...outside, versions: new Set([members]) });
     expect((await undone(hand, 'r2'))['members']).toMatchObject({
@@ -497,6 +499,7 @@ const withFile = (id: string, file: RecordFile | null, name = 'Ada'): PreparedRe
 /** What is known of the files of records: `Sink.files`. */
 export function files(kind: SinkKind): void {
   const bench = useBench(kind);
+  const it = rulesOf(kind);
 
   /** Another full walk, in a run of its own, that shows these records. */
   async function shown(
@@ -528,16 +531,19 @@ export function files(kind: SinkKind): void {
   };
   const keysOf = (found: readonly WantedFile[]): readonly string[] => found.map(({ keyText }) => keyText);
   // Proves promise 15
-  it('are wanted from the commit on that stores their records, with all that asks for them', async () => {
-    const sink = await bench().open();
-    const started = await shown(sink, 'r1', [withFile('1', photo('v1')), withFile('2', null), member('3')]);
-    expect(await wanted(sink, started)).toEqual([
-      { id: 1, entity: members, keyText: '["a","1"]', ...photo('v1') },
-    ]);
-    expect(await sink.files.left(started.lease, started.run, [members])).toEqual([
-      { entity: members, files: 1 },
-    ]);
-  });
+  everywhere(
+    'are wanted from the commit on that stores their records, with all that asks for them',
+    async () => {
+      const sink = await bench().open();
+      const started = await shown(sink, 'r1', [withFile('1', photo('v1')), withFile('2', null), member('3')]);
+      expect(await wanted(sink, started)).toEqual([
+        { id: 1, entity: members, keyText: '["a","1"]', ...photo('v1') },
+      ]);
+      expect(await sink.files.left(started.lease, started.run, [members])).toEqual([
+        { entity: members, files: 1 },
+      ]);
+    },
+  );
 
   it.each([
     ['v2', photo('v2')],
@@ -549,7 +555,7 @@ export function files(kind: SinkKind): void {
   });
 
   // Proves promise 15
-  it('are not noted where the commit of their records fails', async () => {
+  everywhere('are not noted where the commit of their records fails', async () => {
     const { sink, started, id } = await bench().walking();
     const wrong = page(started, id, [withFile('1', photo('v1'))], { fetched: 7 });
     await expect(sink.commit(started.lease, [wrong])).rejects.toMatchObject({ code: 'ACCOUNTING' });
@@ -671,7 +677,7 @@ export function files(kind: SinkKind): void {
     expect(keysOf(await wanted(sink, third))).toEqual(['["a","1"]']);
   });
 
-  it('are forgotten with the records of their entity, and kept by a reset without data', async () => {
+  everywhere('are forgotten with the records of their entity, and kept by a reset without data', async () => {
     const sink = await bench().open();
     const first = await shown(sink, 'r1', [withFile('1', photo('v1'))]);
     await store(sink, first, 'x');

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { expect, it } from 'vitest';
+import { expect, it as everywhere, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
 import type { PreparedRecord, EntityTable } from '../../../src/core/records.ts';
@@ -29,7 +29,7 @@ import {
   news,
 } from './fixture.ts';
 import { useRuns } from './run-in-hand.ts';
-import { useBench } from './use-bench.ts';
+import { rulesOf, useBench } from './use-bench.ts';
 
 /** Nothing but its key came. */
 function inPart(id: string): PreparedRecord {
@@ -44,28 +44,32 @@ function inPart(id: string): PreparedRecord {
 
 export function classifying(kind: SinkKind): void {
   const bench = useBench(kind);
+  const it = rulesOf(kind);
 
-  it('finds the row of each record, whatever the order of the page, what it lacks and what it adds', async () => {
-    const all = Array.from({ length: 60 }, (_, index) => member(String(index), `Name ${index}`));
-    const without = (leaves: (index: number) => boolean): readonly PreparedRecord[] =>
-      all.filter((_, index) => !leaves(index));
-    const mixed = all.toSorted((one, other) => (one.hash < other.hash ? -1 : 1));
-    const pages = [
-      all,
-      all.toReversed(),
-      mixed,
-      without((index) => index % 4 === 3),
-      without((index) => index > 10 && index < 40),
-      [...all.slice(0, 7), member('new', 'New'), ...all.slice(7)],
-      [...all.slice(0, 30), ...all.slice(40), ...all.slice(30, 40)],
-    ];
-    await bench().read('r0', all);
-    for (const [index, page] of pages.entries()) {
-      const seen = await bench().read(`r${index + 1}`, page);
-      const inserted = index === 5 ? 1 : 0;
-      expect(seen).toEqual(counts({ fetched: page.length, inserted, unchanged: page.length - inserted }));
-    }
-  });
+  everywhere(
+    'finds the row of each record, whatever the order of the page, what it lacks and what it adds',
+    async () => {
+      const all = Array.from({ length: 60 }, (_, index) => member(String(index), `Name ${index}`));
+      const without = (leaves: (index: number) => boolean): readonly PreparedRecord[] =>
+        all.filter((_, index) => !leaves(index));
+      const mixed = all.toSorted((one, other) => (one.hash < other.hash ? -1 : 1));
+      const pages = [
+        all,
+        all.toReversed(),
+        mixed,
+        without((index) => index % 4 === 3),
+        without((index) => index > 10 && index < 40),
+        [...all.slice(0, 7), member('new', 'New'), ...all.slice(7)],
+        [...all.slice(0, 30), ...all.slice(40), ...all.slice(30, 40)],
+      ];
+      await bench().read('r0', all);
+      for (const [index, page] of pages.entries()) {
+        const seen = await bench().read(`r${index + 1}`, page);
+        const inserted = index === 5 ? 1 : 0;
+        expect(seen).toEqual(counts({ fetched: page.length, inserted, unchanged: page.length - inserted }));
+      }
+    },
+  );
 
   // Proves promise 6
   it('counts the same content in a later run as unchanged, and writes nothing', async () => {
@@ -76,15 +80,18 @@ export function classifying(kind: SinkKind): void {
     expect(await bench().rows()).toEqual(before);
   });
 
-  it('counts another hash as updated, replaces the row and moves it to the end of the change feed', async () => {
-    await bench().read('r1', [member('1'), member('2')]);
-    const again = await bench().read('r2', [member('1', 'Grace'), member('2')]);
-    expect(again).toEqual(counts({ fetched: 2, updated: 1, unchanged: 1 }));
-    expect(await bench().rows()).toMatchObject([
-      { id: '1', name: 'Grace', _seq: 3, _run_id: 'r2' },
-      { id: '2', name: 'Ada', _seq: 2, _run_id: 'r1' },
-    ]);
-  });
+  everywhere(
+    'counts another hash as updated, replaces the row and moves it to the end of the change feed',
+    async () => {
+      await bench().read('r1', [member('1'), member('2')]);
+      const again = await bench().read('r2', [member('1', 'Grace'), member('2')]);
+      expect(again).toEqual(counts({ fetched: 2, updated: 1, unchanged: 1 }));
+      expect(await bench().rows()).toMatchObject([
+        { id: '1', name: 'Grace', _seq: 3, _run_id: 'r2' },
+        { id: '2', name: 'Ada', _seq: 2, _run_id: 'r1' },
+      ]);
+    },
+  );
 
   it('counts a record met twice as duplicate, in one page and across pages', async () => {
     const { commit } = await bench().walking();
@@ -108,7 +115,7 @@ export function classifying(kind: SinkKind): void {
     ]);
   });
 
-  it('revives a tombstoned row as updated though its content is the same', async () => {
+  everywhere('revives a tombstoned row as updated though its content is the same', async () => {
     await bench().read('r1', [member('1')]);
     await using sink = await bench().open();
     const { lease, run } = await bench().begin(sink, 'gone');
@@ -169,7 +176,7 @@ export function classifying(kind: SinkKind): void {
     ]);
   });
 
-  it('inserts exploded rows once, counts them on their own and never replaces them', async () => {
+  everywhere('inserts exploded rows once, counts them on their own and never replaces them', async () => {
     const open = (at: string, hash: string): PreparedRecord => record(opensTable, { id: '1', at }, { hash });
     const { sink, started, id } = await bench().walking();
     const rows = (records: readonly PreparedRecord[]) => [
@@ -363,30 +370,34 @@ function unparsed(id: string, name: string, parsed: string[]): PreparedRecord {
 
 export function unparsedRecords(kind: SinkKind): void {
   const bench = useBench(kind);
+  const it = rulesOf(kind);
 
-  it('parses a record that was not parsed where it is written after all, and only there', async () => {
-    const { sink, started, commit } = await bench().walking();
-    const parsed: string[] = [];
-    await commit([member('1'), member('2'), member('3')]);
-    await sink.repair.tombstoneRecord(started.lease, started.run, members, member('3').keyText);
-    const records = [
-      unparsed('1', 'Ada', parsed),
-      unparsed('2', 'Bea', parsed),
-      unparsed('3', 'Ada', parsed),
-      unparsed('4', 'Dora', parsed),
-    ];
-    const committed = await commit(records);
-    expect(committed.counts).toEqual([
-      { entity: members, counts: counts({ fetched: 4, inserted: 1, updated: 2, duplicate: 1 }) },
-    ]);
-    expect(parsed).toEqual(['2 Bea', '3 Ada', '4 Dora']);
-    expect((await bench().rows()).map(({ id: key, name }) => [key, name])).toEqual([
-      ['1', 'Ada'],
-      ['2', 'Bea'],
-      ['3', 'Ada'],
-      ['4', 'Dora'],
-    ]);
-  });
+  everywhere(
+    'parses a record that was not parsed where it is written after all, and only there',
+    async () => {
+      const { sink, started, commit } = await bench().walking();
+      const parsed: string[] = [];
+      await commit([member('1'), member('2'), member('3')]);
+      await sink.repair.tombstoneRecord(started.lease, started.run, members, member('3').keyText);
+      const records = [
+        unparsed('1', 'Ada', parsed),
+        unparsed('2', 'Bea', parsed),
+        unparsed('3', 'Ada', parsed),
+        unparsed('4', 'Dora', parsed),
+      ];
+      const committed = await commit(records);
+      expect(committed.counts).toEqual([
+        { entity: members, counts: counts({ fetched: 4, inserted: 1, updated: 2, duplicate: 1 }) },
+      ]);
+      expect(parsed).toEqual(['2 Bea', '3 Ada', '4 Dora']);
+      expect((await bench().rows()).map(({ id: key, name }) => [key, name])).toEqual([
+        ['1', 'Ada'],
+        ['2', 'Bea'],
+        ['3', 'Ada'],
+        ['4', 'Dora'],
+      ]);
+    },
+  );
 
   it('refuses all pages where parsing gives a record of another key', async () => {
     const { sink, started, id } = await bench().walking();
@@ -454,7 +465,7 @@ export function unparsedRecords(kind: SinkKind): void {
     expect(await bench().rows()).toMatchObject([{ id: '1', name: 'Ada' }]);
   });
 
-  it('looks again for a row that it found beside a commit', async () => {
+  everywhere('looks again for a row that it found beside a commit', async () => {
     const { sink, lease } = await bench().hold();
     await walk(bench(), { sink, lease }, 'r1', [came('1', 'v0', 'v0')]);
     await sink.startRun(lease, bench().plan('r2'));
@@ -530,8 +541,9 @@ async function store(sink: Sink, lease: Lease, record: PreparedRecord, run = 'r2
 
 export function sameBytes(kind: SinkKind): void {
   const bench = useBench(kind);
+  const it = rulesOf(kind);
 
-  it('remembers from which bytes rows were stored', async () => {
+  everywhere('remembers from which bytes rows were stored', async () => {
     const { sink, lease } = await bench().hold();
     const volatileHash = 'f'.repeat(32);
     const all = [came('1', 'a'), came('2', 'a', 'Bea', { volatileHash }), came('3', 'a')];
@@ -618,7 +630,7 @@ export function sameBytes(kind: SinkKind): void {
     expect(await sameIds(sink, lease, [came('1', 'a')])).toEqual([]);
   });
 
-  it('remembers rows of many blocks, each met on its own', async () => {
+  everywhere('remembers rows of many blocks, each met on its own', async () => {
     const { sink, lease } = await bench().hold();
     const all = Array.from({ length: 1_000 }, (_, index) => came(String(index), 'a'));
     await walk(bench(), { sink, lease }, 'r1', all);
@@ -679,7 +691,7 @@ export function sameBytes(kind: SinkKind): void {
     expect(await sameIn('r6', 'd'), 'a day later').toEqual(['1', '2']);
   });
 
-  it('remembers nothing of a commit that was rolled back', async () => {
+  everywhere('remembers nothing of a commit that was rolled back', async () => {
     const { sink, lease } = await bench().hold();
     await walk(bench(), { sink, lease }, 'r1', [member('1'), came('2', 'a')]);
     const { commit } = await bench().walking('r2', {}, { sink, lease });
@@ -693,7 +705,7 @@ export function sameBytes(kind: SinkKind): void {
     expect(await sameIds(sink, lease, both)).toEqual(['1', '2']);
   });
 
-  it('has one secret key for each connector, and another one in every sink', async () => {
+  everywhere('has one secret key for each connector, and another one in every sink', async () => {
     const { sink, lease } = await bench().hold();
     const { rawKey } = await sink.startRun(lease, bench().plan('r1'));
     expect(rawKey).toMatch(/^[0-9a-f]{64}$/);

@@ -1,4 +1,4 @@
-import { expect, it, it as everywhere } from 'vitest';
+import { expect, it as everywhere } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../src/core/names.ts';
 import type { Partition } from '../../../src/sinks/partition.ts';
@@ -61,6 +61,7 @@ const showing =
 
 export function purging(kind: SinkKind): void {
   const bench = useBench(kind);
+  const it = rulesOf(kind);
   const asked = (change: Partial<PurgeRequest>): PurgeRequest =>
     purgeRequest([{ entity: lists, keyTexts: [`["${canary}"]`] }], change);
 
@@ -88,35 +89,38 @@ export function purging(kind: SinkKind): void {
   };
 
   // Proves promise 21.3
-  it('removes a record with the records below it, and keeps it away while the API lists it', async () => {
-    const sink = await filled();
-    expect(await contents()).toContain(canary);
-    const look = await sink.purges.look(news, asked({}).of);
-    expect(look.map(({ entity, rows, listings }) => [entity, rows, listings])).toEqual([
-      [lists, 1, 0],
-      [members, 2, 1],
-    ]);
-    expect(await contents()).toContain(canary);
-    const { entities, records, left } = await sink.purges.purge(news, asked({}));
-    expect(entities).toEqual(look);
-    expect(records).toBe(3);
-    expect(left).toEqual([]);
-    expect(await contents()).not.toContain(canary);
-    for (const name of ['r2', 'r3', 'r4', 'r5', 'r6']) await run(sink, name, showing(['a', canary]));
-    expect(await contents()).not.toContain(canary);
-    expect(liveIds(await kind.readRows(bench().folder, news, listsTable))).toEqual(['a']);
-    const [status] = await sink.history.connectors();
-    expect(status?.entities.map(({ entity, rows, deleted }) => [entity, rows, deleted])).toEqual([
-      [lists, 1, 0],
-      [members, 2, 0],
-    ]);
-    const [last] = await bench().ledger(
-      `SELECT fetched, filtered, unchanged FROM _sync_counts WHERE run = 'r6' AND entity = 'lists'`,
-    );
-    expect(last).toEqual({ fetched: 2, filtered: 1, unchanged: 1 });
-  });
+  everywhere(
+    'removes a record with the records below it, and keeps it away while the API lists it',
+    async () => {
+      const sink = await filled();
+      expect(await contents()).toContain(canary);
+      const look = await sink.purges.look(news, asked({}).of);
+      expect(look.map(({ entity, rows, listings }) => [entity, rows, listings])).toEqual([
+        [lists, 1, 0],
+        [members, 2, 1],
+      ]);
+      expect(await contents()).toContain(canary);
+      const { entities, records, left } = await sink.purges.purge(news, asked({}));
+      expect(entities).toEqual(look);
+      expect(records).toBe(3);
+      expect(left).toEqual([]);
+      expect(await contents()).not.toContain(canary);
+      for (const name of ['r2', 'r3', 'r4', 'r5', 'r6']) await run(sink, name, showing(['a', canary]));
+      expect(await contents()).not.toContain(canary);
+      expect(liveIds(await kind.readRows(bench().folder, news, listsTable))).toEqual(['a']);
+      const [status] = await sink.history.connectors();
+      expect(status?.entities.map(({ entity, rows, deleted }) => [entity, rows, deleted])).toEqual([
+        [lists, 1, 0],
+        [members, 2, 0],
+      ]);
+      const [last] = await bench().ledger(
+        `SELECT fetched, filtered, unchanged FROM _sync_counts WHERE run = 'r6' AND entity = 'lists'`,
+      );
+      expect(last).toEqual({ fetched: 2, filtered: 1, unchanged: 1 });
+    },
+  );
 
-  it.skipIf(kind.options('/nowhere').type === 'jsonl')('removes earlier versions of the record', async () => {
+  everywhere('removes earlier versions of the record', async () => {
     const kept = { ...plan, versions: new Set([members]) };
     const { sink, lease, sweep } = await useRuns(bench(), kept);
     const named =
@@ -264,7 +268,7 @@ export function purging(kind: SinkKind): void {
     return committed?.counts;
   }
 
-  it('removes what is in quarantine of it, and lets nothing of it in again', async () => {
+  everywhere('removes what is in quarantine of it, and lets nothing of it in again', async () => {
     const sink = await filled();
     const record = [`{"id":"${canary}","new":1}`, `["${canary}"]`] as const;
     expect(await refuse(sink, 'r2', [record])).toEqual([
@@ -299,7 +303,7 @@ export function purging(kind: SinkKind): void {
     expect(JSON.stringify(await sink.history.quarantine(news, 10))).not.toContain(canary);
   });
 
-  it('takes a key that is an object for that record alone', async () => {
+  everywhere('takes a key that is an object for that record alone', async () => {
     const sink = await filled();
     await refuse(sink, 'r2', [['{"id":{"a":1}}'], ['{"id":{"a":2}}'], ['{"id":[1]}']]);
     const quarantined = async (key: string): Promise<number> => {
@@ -331,6 +335,7 @@ const showingLists =
 
 export function expiring(kind: SinkKind): void {
   const bench = useBench(kind);
+  const it = rulesOf(kind);
   const before = (days: number): string => instant(bench().clock.now() - days * dayMs);
   const asked = (change: Partial<Retention> = {}): ExpireRequest =>
     expireRequest(lists, { deletedBefore: before(90), quarantinedBefore: before(30), ...change });
@@ -350,21 +355,24 @@ export function expiring(kind: SinkKind): void {
   }
 
   // Proves promise 21.5
-  it('removes deleted rows once they are old, and says from where on changes are complete', async () => {
-    const sink = await deleted();
-    expect(await sink.purges.expire(news, asked())).toEqual(none);
-    bench().clock.advance(91 * dayMs);
-    expect(await sink.purges.expired(news, asked())).toEqual([
-      { ...none[0], rows: 2, of: { rows: 3, files: 0, versions: 3 } },
-    ]);
-    expect(await sink.purges.expire(news, asked())).toEqual([{ ...none[0], rows: 2 }]);
-    expect(await ids()).toEqual(['"a"']);
-    const [status] = await sink.history.connectors();
-    expect(status?.entities).toMatchObject([{ entity: lists, rows: 1, deleted: 0 }]);
-    // Three rows were stored, then two deletes.
-    expect(await sink.history.completeAfter(news, lists)).toBe(5);
-    expect(await sink.purges.expire(news, asked())).toEqual(none);
-  });
+  everywhere(
+    'removes deleted rows once they are old, and says from where on changes are complete',
+    async () => {
+      const sink = await deleted();
+      expect(await sink.purges.expire(news, asked())).toEqual(none);
+      bench().clock.advance(91 * dayMs);
+      expect(await sink.purges.expired(news, asked())).toEqual([
+        { ...none[0], rows: 2, of: { rows: 3, files: 0, versions: 3 } },
+      ]);
+      expect(await sink.purges.expire(news, asked())).toEqual([{ ...none[0], rows: 2 }]);
+      expect(await ids()).toEqual(['"a"']);
+      const [status] = await sink.history.connectors();
+      expect(status?.entities).toMatchObject([{ entity: lists, rows: 1, deleted: 0 }]);
+      // Three rows were stored, then two deletes.
+      expect(await sink.history.completeAfter(news, lists)).toBe(5);
+      expect(await sink.purges.expire(news, asked())).toEqual(none);
+    },
+  );
 
   // Proves promise 21.5
   it('keeps a deleted row that some target has not published', async () => {

@@ -1,4 +1,4 @@
-import { expect, it as everywhere, it } from 'vitest';
+import { expect, it as everywhere } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { RunId } from '../../../src/core/names.ts';
@@ -493,43 +493,47 @@ export function finishing(kind: SinkKind): void {
 
 export function committing(kind: SinkKind): void {
   const bench = useBench(kind);
+  const it = rulesOf(kind);
 
   // Proves promise 1
-  it('stores records, position and children together, and shows them all to a sink opened without a close', async () => {
-    const { sink, started, id, commit } = await bench().walking('r1', {
-      tables: [listsTable, membersTable],
-      entities: [lists, members],
-      roots: [rootOf(lists)],
-    });
-    const child = partition(members, { list_id: 'a' }, { rank: 1, inject: { list_id: 'a' } });
-    const committed = await commit([record(listsTable, { id: 'a' })], {
-      entity: lists,
-      children: [child, child],
-      position: { kind: 'offset', offset: 1, keys: ['a', 9_007_199_254_740_993n] },
-    });
-    expect(committed.newlyDue).toBe(1);
-    expect(await bench().rows(listsTable)).toMatchObject([{ id: 'a' }]);
-    const next = await sink.nextPartitions(started.lease, 5);
-    expect(next).toMatchObject([
-      { entity: members, params: { list_id: 'a' }, inject: { list_id: 'a' }, rank: 1, position: null },
-      { id, position: { kind: 'offset', offset: 1, keys: ['a', 9_007_199_254_740_993n] } },
-    ]);
-    const other = await bench().open();
-    const nothingGone = { deleted: 0, missing: 0, partMissing: null, files: null };
-    const neverRead = { completeness: 'not-yet', lastSealedAt: null, lastCompleteReadAt: null };
-    expect((await other.history.connectors())[0]?.entities).toEqual([
-      { entity: 'lists', rows: 1, ...nothingGone, partitions: 1, due: 1, quarantined: 0, ...neverRead },
-      {
-        entity: 'members',
-        rows: 0,
-        ...nothingGone,
-        partitions: 1,
-        due: 1,
-        quarantined: 0,
-        ...neverRead,
-      },
-    ]);
-  });
+  everywhere(
+    'stores records, position and children together, and shows them all to a sink opened without a close',
+    async () => {
+      const { sink, started, id, commit } = await bench().walking('r1', {
+        tables: [listsTable, membersTable],
+        entities: [lists, members],
+        roots: [rootOf(lists)],
+      });
+      const child = partition(members, { list_id: 'a' }, { rank: 1, inject: { list_id: 'a' } });
+      const committed = await commit([record(listsTable, { id: 'a' })], {
+        entity: lists,
+        children: [child, child],
+        position: { kind: 'offset', offset: 1, keys: ['a', 9_007_199_254_740_993n] },
+      });
+      expect(committed.newlyDue).toBe(1);
+      expect(await bench().rows(listsTable)).toMatchObject([{ id: 'a' }]);
+      const next = await sink.nextPartitions(started.lease, 5);
+      expect(next).toMatchObject([
+        { entity: members, params: { list_id: 'a' }, inject: { list_id: 'a' }, rank: 1, position: null },
+        { id, position: { kind: 'offset', offset: 1, keys: ['a', 9_007_199_254_740_993n] } },
+      ]);
+      const other = await bench().open();
+      const nothingGone = { deleted: 0, missing: 0, partMissing: null, files: null };
+      const neverRead = { completeness: 'not-yet', lastSealedAt: null, lastCompleteReadAt: null };
+      expect((await other.history.connectors())[0]?.entities).toEqual([
+        { entity: 'lists', rows: 1, ...nothingGone, partitions: 1, due: 1, quarantined: 0, ...neverRead },
+        {
+          entity: 'members',
+          rows: 0,
+          ...nothingGone,
+          partitions: 1,
+          due: 1,
+          quarantined: 0,
+          ...neverRead,
+        },
+      ]);
+    },
+  );
 
   it('gives the deepest partitions first, and a sealed one no more', async () => {
     const { sink, started, commit } = await bench().walking();
@@ -543,7 +547,7 @@ export function committing(kind: SinkKind): void {
   });
 
   // Proves promise 5
-  it('stores nothing of a commit in which one page does not add up', async () => {
+  everywhere('stores nothing of a commit in which one page does not add up', async () => {
     const { sink, started, id, commit } = await bench().walking();
     const pages = [
       page(started, id, [member('1')], { children: [partition(members, { n: 1 })] }),
@@ -562,7 +566,7 @@ export function committing(kind: SinkKind): void {
     expect(await bench().rows()).toMatchObject([{ id: '1', _seq: 1 }]);
   });
 
-  it('turns a page committed twice into duplicates and moves nothing', async () => {
+  everywhere('turns a page committed twice into duplicates and moves nothing', async () => {
     const { sink, started, id } = await bench().walking();
     const children = [partition(members, { n: 1 }, { rank: 1 })];
     const first = page(started, id, [member('1')], { children });
@@ -633,7 +637,7 @@ export function committing(kind: SinkKind): void {
     await expect(long).rejects.toMatchObject(refused);
   });
 
-  it('continues with thousands of rows in any order of row numbers', async () => {
+  everywhere('continues with thousands of rows in any order of row numbers', async () => {
     const many = isLong ? 40_000 : 10_000;
     const { sink, lease, commit } = await bench().walking();
     const events = Array.from({ length: many }, (_, at) => record(opensTable, { id: '1', at: String(at) }));
