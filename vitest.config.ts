@@ -59,8 +59,7 @@ export default defineConfig({
       'test/support/folder-in-memory.ts',
       'test/support/trials.ts',
       'test/support/ensure-built.ts',
-      'test/support/ensure-redis-server.ts',
-      'test/support/ensure-postgres.ts',
+      'test/support/ensure-servers.ts',
     ],
     // Many tests wait for processes and clocks: five use what two cores have.
     maxWorkers: 5,

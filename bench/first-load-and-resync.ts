@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import pg from 'pg';
-import { findPostgres } from '../test/support/ensure-postgres.ts';
+import { findPostgres } from '../test/support/ensure-servers.ts';
 import { startPostgres, type PrivatePostgres } from '../test/support/postgres.ts';
 import { firstLine, outputOf, start } from './children.ts';
 import { printGrowth, printHistory, printResults, type Outcome, type Results } from './bench-results.ts';

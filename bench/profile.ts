@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { loadDefinitions } from '../src/definitions/load-definitions.ts';
-import { findPostgres } from '../test/support/ensure-postgres.ts';
+import { findPostgres } from '../test/support/ensure-servers.ts';
 import { startPostgres } from '../test/support/postgres.ts';
 import { firstLine, outputOf, start } from './children.ts';
 import { fillMemberSink } from './member-sink.ts';

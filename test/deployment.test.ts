@@ -16,7 +16,7 @@ import { startMonitor } from '../src/monitor/start-monitor.ts';
 import { loadSettings } from '../src/settings/load-settings.ts';
 import { parseDuration } from '../src/settings/texts.ts';
 import { execForm, readDockerfile, saidBy } from './support/dockerfile.ts';
-import { findRedisServer } from './support/ensure-redis-server.ts';
+import { findRedisServer } from './support/ensure-servers.ts';
 import { freePort } from './support/redis.ts';
 import { callCli, jsonLines } from './support/run-cli.ts';
 

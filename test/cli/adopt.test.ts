@@ -4,7 +4,7 @@ import Database from 'better-sqlite3';
 import { afterEach, expect } from 'vitest';
 import { it } from '../support/it.ts';
 import type { Service } from '../../src/service/start-service.ts';
-import { cliSecret, startCliService, writeCliConfig } from '../support/cli-config.ts';
+import { cliSecret, startCliService, writeCliConfig } from '../support/cli-world.ts';
 import { callCli, jsonLines, type CliResult } from '../support/run-cli.ts';
 
 let folder: string;

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect } from 'vitest';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import type { Service } from '../../src/service/start-service.ts';
-import { cliSecret, startCliService, writeCliConfig, type CliConfigOptions } from '../support/cli-config.ts';
+import { cliSecret, startCliService, writeCliConfig, type CliConfigOptions } from '../support/cli-world.ts';
 import { it } from '../support/it.ts';
 import { freePort, startRedis } from '../support/redis.ts';
 import { callCli, jsonLines, type CliResult } from '../support/run-cli.ts';

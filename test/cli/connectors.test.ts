@@ -17,14 +17,19 @@ import type { ConnectorName } from '../../src/core/names.ts';
 import { replaceText } from '../../src/files/replace-text.ts';
 import { readSettings } from '../../src/settings/load-settings.ts';
 import { openSink } from '../../src/sinks/registry.ts';
-import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
+import {
+  openCliWorld,
+  type CliWorld,
+  cliSecret,
+  startCliService,
+  writeCliConfig,
+} from '../support/cli-world.ts';
 import { it } from '../support/it.ts';
 import { lakeManifests } from '../support/publish/read-lake.ts';
 import { callCli, startCli, type CliResult, jsonLines } from '../support/run-cli.ts';
 import { hasMoreKills, triedSinks } from '../support/trials.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { Service } from '../../src/service/start-service.ts';
-import { cliSecret, startCliService, writeCliConfig } from '../support/cli-config.ts';
 import {
   startHostileServer,
   type HostileChange,

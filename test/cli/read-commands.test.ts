@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterAll, describe, expect } from 'vitest';
 import { it } from '../support/it.ts';
-import { cliSecret, startCliService, writeCliConfig } from '../support/cli-config.ts';
+import { cliSecret, startCliService, writeCliConfig } from '../support/cli-world.ts';
 import type { SampleServer } from '../support/serve-samples.ts';
 import { freePort } from '../support/redis.ts';
 import { shortenWaits } from '../support/shorten-waits.ts';

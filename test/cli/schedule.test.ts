@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect } from 'vitest';
 import { it } from '../support/it.ts';
 import type { Service } from '../../src/service/start-service.ts';
-import { cliSecret, startCliService, writeCliConfig } from '../support/cli-config.ts';
+import { cliSecret, startCliService, writeCliConfig } from '../support/cli-world.ts';
 import { freePort, startRedis, type PrivateRedis } from '../support/redis.ts';
 import { callCli, jsonLines, startCli, type CliResult } from '../support/run-cli.ts';
 

@@ -2,8 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterAll, afterEach, beforeAll, describe, expect } from 'vitest';
-import { cliSecret } from '../support/cli-config.ts';
-import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
+import { cliSecret, openCliWorld, type CliWorld } from '../support/cli-world.ts';
 import {
   startHostileServer,
   type HostileServer,

@@ -7,13 +7,18 @@ import pg from 'pg';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { SampleAccount } from '../../src/sample/sample-account.ts';
 import { ApiError } from '../../src/service/api-error.ts';
-import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
+import {
+  openCliWorld,
+  type CliWorld,
+  cliSecret,
+  startCliService,
+  writeCliConfig,
+} from '../support/cli-world.ts';
 import { jsonLines, callCli, startCli, type CliResult } from '../support/run-cli.ts';
 import type { SampleSinkType } from '../support/sample-sinks.ts';
 import { text } from '../support/service/served-api.ts';
 import { triedSinks } from '../support/trials.ts';
 import type { Service } from '../../src/service/start-service.ts';
-import { cliSecret, startCliService, writeCliConfig } from '../support/cli-config.ts';
 import { it } from '../support/it.ts';
 import { askPostgres, sharedPostgres } from '../support/postgres.ts';
 

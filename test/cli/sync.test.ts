@@ -12,7 +12,7 @@ import { isConnectorId, isConnectorName } from '../../src/core/names.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import type { Service } from '../../src/service/start-service.ts';
 import { openSink } from '../../src/sinks/registry.ts';
-import { cliSecret, startCliService, writeCliConfig } from '../support/cli-config.ts';
+import { cliSecret, startCliService, writeCliConfig } from '../support/cli-world.ts';
 import { startHostileServer } from '../support/hostile-server.ts';
 import { throttled } from '../support/hostile/replies.ts';
 import { it } from '../support/it.ts';

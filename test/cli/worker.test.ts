@@ -4,7 +4,13 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect } from 'vitest';
 import { readFileSync, writeFileSync } from 'node:fs';
 import type { Service } from '../../src/service/start-service.ts';
-import { cliSecret, startCliService, writeCliConfig } from '../support/cli-config.ts';
+import {
+  cliSecret,
+  startCliService,
+  writeCliConfig,
+  openCliWorld,
+  type CliWorld,
+} from '../support/cli-world.ts';
 import { it } from '../support/it.ts';
 import { freePort, startRedis, type PrivateRedis } from '../support/redis.ts';
 import {
@@ -24,7 +30,6 @@ import { openDirectWorld, worldRows } from '../support/upstream/direct-world.ts'
 import { mailchimpWorld } from '../support/upstream/upstream-world.ts';
 import type { SampleAccount } from '../../src/sample/sample-account.ts';
 import { ApiError } from '../../src/service/api-error.ts';
-import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
 import { text } from '../support/service/served-api.ts';
 
 describe('worker', () => {

@@ -79,7 +79,6 @@ export async function postgresSinkKindOn({
     open: (folder, how) => openSink(options(folder), how),
     openHistory: (folder) => openHistory(options(folder)),
     ledgerSql: async (folder, sql) => await ask<LedgerRow>(folder, sql),
-    ownTables: [],
     overtake: async (folder) => void (await ask(folder, 'UPDATE _sync_counters SET epoch = epoch + 1')),
     refuseUpdates: async (folder, table) => {
       await ask(

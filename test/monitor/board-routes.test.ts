@@ -10,7 +10,7 @@ import { systemClock } from '../../src/core/clock.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { servedPages } from '../../src/page/page-routes.ts';
 import { loadSettings } from '../../src/settings/load-settings.ts';
-import { cliSecret, writeCliConfig } from '../support/cli-config.ts';
+import { cliSecret, writeCliConfig } from '../support/cli-world.ts';
 import { findChromium } from '../support/page/find-chromium.ts';
 import { openActor } from '../support/page/actor.ts';
 import { startRedis, type PrivateRedis } from '../support/redis.ts';

@@ -8,7 +8,7 @@ import { systemClock } from '../../src/core/clock.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { servedPages } from '../../src/page/page-routes.ts';
 import { loadSettings } from '../../src/settings/load-settings.ts';
-import { cliSecret, writeCliConfig } from '../support/cli-config.ts';
+import { cliSecret, writeCliConfig } from '../support/cli-world.ts';
 import { instantClock } from '../support/instant-clock.ts';
 import { it } from '../support/it.ts';
 import { serveMonitor } from '../support/monitor/served-monitor.ts';

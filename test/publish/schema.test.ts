@@ -24,7 +24,7 @@ import { readSettings } from '../../src/settings/load-settings.ts';
 import type { PublishSettings } from '../../src/settings/settings.ts';
 import { openExistingRecords } from '../../src/sinks/registry.ts';
 import { openCliWorld } from '../support/cli-world.ts';
-import { findPostgres } from '../support/ensure-postgres.ts';
+import { findPostgres } from '../support/ensure-servers.ts';
 import { sharedPostgres } from '../support/postgres.ts';
 import { publishNow } from '../support/publish/publish-now.ts';
 

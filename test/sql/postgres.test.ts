@@ -29,7 +29,7 @@ import { tlsProblem } from '../../src/sql/postgres/tls.ts';
 import { textHash } from '../../src/sql/database.ts';
 import { postgresSinkKindOn } from '../contracts/postgres-sink-kind.ts';
 import { benchOfTest } from '../contracts/sink/use-bench.ts';
-import { cliSecret, startCliService, writeCliConfig } from '../support/cli-config.ts';
+import { cliSecret, startCliService, writeCliConfig } from '../support/cli-world.ts';
 import { startRelay } from '../support/postgres-proxy.ts';
 import { it } from '../support/it.ts';
 import { sharedPostgres, startPostgres, type PrivatePostgres } from '../support/postgres.ts';

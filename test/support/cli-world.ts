@@ -1,11 +1,13 @@
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import { revisingAccount, type RevisingAccount } from './revising-account.ts';
 import type { SampleAccount, SampleSize } from '../../src/sample/sample-account.ts';
-import { serveSamples } from './serve-samples.ts';
-import { cliSecret } from './cli-config.ts';
+import { serveSamples, type SampleServer } from './serve-samples.ts';
 import { newFolder, openProgram } from './program.ts';
 import { sampleSinkOf, type SampleSinkType } from './sample-sinks.ts';
+
+export const cliSecret = 'the-real-client-secret';
 
 export interface CliWorldOptions {
   readonly sink?: SampleSinkType;
@@ -35,24 +37,10 @@ export async function openCliWorld(options: CliWorldOptions = {}) {
   const account = (definitionName: string): RevisingAccount =>
     revisingAccount({ definitionName, seed: cliWorldSeed, size });
   const [newsletter, wiki] = [account('email-marketing'), account('workspace-notes')];
-  const served = { workspace: 'default', seed: cliWorldSeed, size };
-  const service = await serveSamples({
-    port: 0,
-    clientId: 'local',
-    clientSecret: cliSecret,
-    definitions: loadDefinitions([builtInDefinitionsFolder]),
-    latencyMs,
+  const service = await startCliService({
+    ...{ seed: cliWorldSeed, size, latencyMs, newsletter, wiki },
     ...(options.isIndexed === true ? { data: join(folder, 'serve') } : {}),
-    accounts: [
-      {
-        ...served,
-        connectorId: 'c-news',
-        definitionName: 'email-marketing',
-        account: newsletter,
-        ...(wrap === undefined ? {} : { wrap }),
-      },
-      { ...served, connectorId: 'c-wiki', definitionName: 'workspace-notes', account: wiki },
-    ],
+    ...(wrap === undefined ? {} : { wrap }),
   });
   const program = openProgram(
     `api: { baseUrl: "${service.url}", clientId: local, clientSecret: "\${SECRET}" }
@@ -91,4 +79,89 @@ async function settingsOf(type: SampleSinkType, folder: string): Promise<string>
   if (type === 'postgres') return JSON.stringify((await sampleSinkOf(type)).settings(folder));
   const place = type === 'sqlite' ? 'path: ./main.db' : 'directory: ./main';
   return `{ type: ${type}, ${place}, durability: normal }`;
+}
+
+/** What stands behind the two connectors of the tests' configs. */
+interface CliServiceOptions {
+  readonly latencyMs?: number;
+  readonly seed?: number;
+  readonly size?: SampleSize;
+  readonly port?: number;
+  /** Makes the account of the newsletter behave otherwise. */
+  readonly wrap?: (account: SampleAccount) => SampleAccount;
+  /** Served instead of accounts that are made from seed and size. */
+  readonly newsletter?: SampleAccount;
+  readonly wiki?: SampleAccount;
+  /** Where the service keeps indexed stores. */
+  readonly data?: string;
+}
+
+/** Two sample accounts in workspace `default`: `c-news` and `c-wiki`. */
+export function startCliService({
+  seed = 1,
+  size = 'tiny',
+  port = 0,
+  wrap = (account) => account,
+  newsletter,
+  wiki,
+  ...options
+}: CliServiceOptions = {}): Promise<SampleServer> {
+  const account = (connectorId: string, definitionName: string, served?: SampleAccount) => ({
+    ...{ connectorId, workspace: 'default', definitionName, seed, size },
+    ...(served === undefined ? {} : { account: served }),
+  });
+  return serveSamples({
+    port,
+    clientId: 'local',
+    clientSecret: cliSecret,
+    definitions: loadDefinitions([builtInDefinitionsFolder]),
+    accounts: [
+      { ...account('c-news', 'email-marketing', newsletter), wrap },
+      account('c-wiki', 'workspace-notes', wiki),
+    ],
+    ...options,
+  });
+}
+
+export interface CliConfigOptions {
+  /** The config's `redis.url` is then `${REDIS}`, for the environment to give. */
+  readonly usesRedis?: boolean;
+  /** As a config file says them: `{ every: 1h }`. */
+  readonly schedules?: { readonly newsletter?: string; readonly wiki?: string };
+  /** More of the file, below everything else. */
+  readonly more?: string;
+}
+
+/**
+ * A config for that service, with the credentials in the environment. The wiki reads its users only where it has a
+ * schedule.
+ */
+export async function writeCliConfig(
+  folder: string,
+  url: string,
+  { usesRedis = false, schedules = {}, more = '' }: CliConfigOptions = {},
+): Promise<string> {
+  const file = join(folder, 'sync.yaml');
+  const redis = usesRedis ? 'redis: { url: "${REDIS}" }\n' : '';
+  const schedule = (text: string | undefined): string =>
+    text === undefined ? '' : `    schedule: ${text}\n`;
+  await writeFile(
+    file,
+    `api: { baseUrl: "${url}", clientId: local, clientSecret: "\${SECRET}" }
+sinks:
+  main: { type: sqlite, path: ./main.db, durability: normal }
+connectors:
+  newsletter:
+    definition: email-marketing
+    id: c-news
+    sink: main
+${schedule(schedules.newsletter)}    rateLimit: { requestsPerSecond: 1000 }
+  wiki:
+    definition: workspace-notes
+    workspace: default
+    sink: main
+${schedule(schedules.wiki)}${schedules.wiki === undefined ? '' : '    include: [users]\n'}    rateLimit: { requestsPerSecond: 1000 }
+${redis}${more}`,
+  );
+  return file;
 }

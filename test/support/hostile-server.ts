@@ -1,4 +1,5 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { text } from 'node:stream/consumers';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../src/core/json.ts';
 import type { Exchange, HostileCall, Reply } from './hostile/exchange.ts';
 import { apiError, json, success } from './hostile/replies.ts';
@@ -175,11 +176,9 @@ function textOf(value: JsonValue | undefined): string {
 }
 
 async function readJson(request: IncomingMessage): Promise<JsonObject> {
-  const chunks: Buffer[] = [];
-  // `as`: a request without an encoding set yields Buffers.
-  for await (const chunk of request) chunks.push(chunk as Buffer);
+  const sent = await text(request);
   try {
-    const body = JSON.parse(Buffer.concat(chunks).toString('utf8')) as JsonValue;
+    const body = JSON.parse(sent) as JsonValue;
     return isJsonObject(body) ? body : {};
   } catch {
     // Not every request carries JSON; what it would have held is then absent.

@@ -15,7 +15,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import pg from 'pg';
 import type { PostgresConnection } from '../../src/sql/postgres/place.ts';
-import { findPostgres, howToGetPostgres, initializedFolder } from './ensure-postgres.ts';
+import { findPostgres, howToGetPostgres, initializedFolder } from './ensure-servers.ts';
 import { freePort } from './redis.ts';
 
 export interface PrivatePostgres extends AsyncDisposable {

@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { findRedisServer } from './ensure-redis-server.ts';
+import { findRedisServer } from './ensure-servers.ts';
 
 export type PrivateRedis = Awaited<ReturnType<typeof startRedis>>;
 

@@ -16,7 +16,7 @@ export interface FileSinkKind extends SinkKind {
   readonly version: number;
 }
 
-interface FileSinkParts extends Pick<FileSinkKind, 'version' | 'ownTables'> {
+interface FileSinkParts extends Pick<FileSinkKind, 'version'> {
   readonly ledger: string;
   readonly options: (folder: string) => SinkOptions;
 }
@@ -31,7 +31,6 @@ export const sqliteKind = fileSinkKind({
     durability: 'normal',
   }),
   version: 1,
-  ownTables: [],
 });
 
 /** JSONL, of whose records it looks at those in the ledger. */
@@ -39,7 +38,6 @@ export const jsonlKind = fileSinkKind({
   ledger: '_ledger.db',
   options: (folder) => ({ type: 'jsonl', name: 'lake', directory: folder, durability: 'normal' }),
   version: 2,
-  ownTables: ['_sync_files'],
 });
 
 function fileSinkKind({ ledger, options, ...more }: FileSinkParts): FileSinkKind {

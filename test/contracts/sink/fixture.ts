@@ -39,8 +39,6 @@ export interface SinkKind {
   readonly refuseUpdates: (folder: string, table: string) => Promise<void>;
   /** How long after its holder was killed a connector is free, where that is not at once. */
   readonly freeWithinMs?: number;
-  /** Tables that say something of an entity's records, beside those that every sink has. */
-  readonly ownTables: readonly string[];
   /** All that the sink stores as text, without what is of these entities: equal where nothing else has changed. */
   readonly contents: (folder: string, without: readonly StoredEntity[]) => Promise<readonly string[]>;
   /**

@@ -530,7 +530,6 @@ export function resetting(kind: SinkKind): void {
         '_sync_also',
         '_sync_quarantine',
         '_sync_downloads',
-        ...kind.ownTables,
       ]) {
         expect(
           await bench().ledger(

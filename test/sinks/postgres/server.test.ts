@@ -12,7 +12,7 @@ import type { SinkFinding, SinkPlace, SinkOptions } from '../../../src/sinks/sin
 import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
 import { identity, manualClock, news, start, member, sealed } from '../../contracts/sink/fixture.ts';
 import { useBench } from '../../contracts/sink/use-bench.ts';
-import { startCliService } from '../../support/cli-config.ts';
+import { startCliService } from '../../support/cli-world.ts';
 import { testProgram } from '../../support/ensure-built.ts';
 import { it } from '../../support/it.ts';
 import { startPooler } from '../../support/postgres-proxy.ts';

@@ -1,4 +1,5 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { text } from 'node:stream/consumers';
 import { countArrivals, listen } from '../listen.ts';
 
 export interface Received {
@@ -19,10 +20,8 @@ export async function startReceiver() {
   let answerOf: (one: Received, index: number) => Answer = () => 204;
   const { check, arrived } = countArrivals(received);
   const take = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
-    const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk as Buffer);
     const { url = '', method = '', headers } = request;
-    const one = { path: url, method, headers, body: Buffer.concat(chunks).toString() };
+    const one = { path: url, method, headers, body: await text(request) };
     const answer = answerOf(one, received.push(one) - 1);
     if (answer === 'cut') request.socket.destroy();
     else response.writeHead(answer).end();

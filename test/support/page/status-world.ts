@@ -7,7 +7,7 @@ import type { SampleAccount, SampleSize } from '../../../src/sample/sample-accou
 import { listingOf } from '../listing-of.ts';
 import { ApiError } from '../../../src/service/api-error.ts';
 import { openHistory } from '../../../src/sinks/registry.ts';
-import { cliSecret } from '../cli-config.ts';
+import { cliSecret } from '../cli-world.ts';
 import { openProgram } from '../program.ts';
 import { serveSamples } from '../serve-samples.ts';
 

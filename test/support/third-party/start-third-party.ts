@@ -1,4 +1,5 @@
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
+import { text } from 'node:stream/consumers';
 import { onTestFinished } from 'vitest';
 import { countArrivals, listen } from '../listen.ts';
 
@@ -40,24 +41,21 @@ export async function startThirdParty(
   const { check, arrived } = countArrivals(requests);
   let connections = 0;
   const server = createServer((request, response) => {
-    const chunks: Buffer[] = [];
-    request.on('data', (chunk: Buffer) => chunks.push(chunk));
-    request.on('end', () => {
+    const answer = async (): Promise<void> => {
       const [path = '', query = ''] = (request.url ?? '').split('?');
+      const { method = '', headers } = request;
       const received = {
-        method: request.method ?? '',
+        method,
         path,
         query: new URLSearchParams(query),
-        headers: request.headers,
-        body: Buffer.concat(chunks).toString('utf8'),
+        headers,
+        body: await text(request),
       };
       const index = requests.push(received) - 1;
       check();
-      Promise.resolve(respond(received, index)).then(
-        (reply) => write(response, reply),
-        (error: unknown) => response.destroy(error instanceof Error ? error : undefined),
-      );
-    });
+      write(response, await respond(received, index));
+    };
+    answer().catch((error: unknown) => response.destroy(error instanceof Error ? error : undefined));
   });
   server.on('connection', () => (connections += 1));
   const { origin, port, openSockets, close } = await listen(server);

@@ -1,4 +1,5 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { text } from 'node:stream/consumers';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../../src/core/json.ts';
 import type { Reply } from '../hostile/exchange.ts';
 import { listen } from '../listen.ts';
@@ -155,9 +156,7 @@ export async function startFakeServer({ answer, credentialOf, refuse = () => nul
 
 async function readRequest(message: IncomingMessage): Promise<FakeRequest> {
   const url = new URL(message.url ?? '/', 'http://localhost');
-  const chunks: Buffer[] = [];
-  // `as`: a request without an encoding set yields Buffers.
-  for await (const chunk of message) chunks.push(chunk as Buffer);
+  const sent = await text(message);
   const headers = Object.fromEntries(
     Object.entries(message.headers).map(([name, value]) => [name, String(value ?? '')]),
   );
@@ -167,7 +166,7 @@ async function readRequest(message: IncomingMessage): Promise<FakeRequest> {
     path: (message.url ?? '/').split(/[?#]/)[0] ?? '',
     query: url.searchParams,
     headers,
-    body: parsedBody(Buffer.concat(chunks).toString('utf8'), headers['content-type'] ?? ''),
+    body: parsedBody(sent, headers['content-type'] ?? ''),
   };
 }
 
