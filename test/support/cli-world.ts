@@ -38,7 +38,11 @@ export async function openCliWorld(options: CliWorldOptions = {}) {
     revisingAccount({ definitionName, seed: cliWorldSeed, size });
   const [newsletter, wiki] = [account('email-marketing'), account('workspace-notes')];
   const service = await startCliService({
-    ...{ seed: cliWorldSeed, size, latencyMs, newsletter, wiki },
+    seed: cliWorldSeed,
+    size,
+    latencyMs,
+    newsletter,
+    wiki,
     ...(options.isIndexed === true ? { data: join(folder, 'serve') } : {}),
     ...(wrap === undefined ? {} : { wrap }),
   });
@@ -107,7 +111,11 @@ export function startCliService({
   ...options
 }: CliServiceOptions = {}): Promise<SampleServer> {
   const account = (connectorId: string, definitionName: string, served?: SampleAccount) => ({
-    ...{ connectorId, workspace: 'default', definitionName, seed, size },
+    connectorId,
+    workspace: 'default',
+    definitionName,
+    seed,
+    size,
     ...(served === undefined ? {} : { account: served }),
   });
   return serveSamples({
