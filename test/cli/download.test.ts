@@ -3,8 +3,7 @@ import { readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { file, fileReply, openFileWorld, type FileWorld } from '../support/file-world.ts';
-import type { Reply } from '../support/hostile/exchange.ts';
-import { apiError } from '../support/hostile/replies.ts';
+import { type Reply, apiError } from '../support/hostile/replies.ts';
 import { callCli, jsonLines, type CliResult } from '../support/run-cli.ts';
 
 let world: FileWorld;

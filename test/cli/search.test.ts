@@ -8,8 +8,7 @@ import {
   type HostileServer,
   type HostileServerOptions,
 } from '../support/hostile-server.ts';
-import type { Reply } from '../support/hostile/exchange.ts';
-import { apiError, json, success } from '../support/hostile/replies.ts';
+import { type Reply, apiError, json, success } from '../support/hostile/replies.ts';
 import { it } from '../support/it.ts';
 import { callCli, jsonLines, type CliResult } from '../support/run-cli.ts';
 

@@ -8,7 +8,7 @@ import { quoted } from '../../src/sql/database.ts';
 import { readText } from '../../src/sql/postgres/encode-binary.ts';
 import { openHistory, openSink } from '../../src/sinks/registry.ts';
 import type { SinkOptions } from '../../src/sinks/sink-access.ts';
-import { byKey } from '../support/sinks/stored-record.ts';
+import { byKey } from './file-sink/file-sink-kind.ts';
 import { sharedPostgres, type PrivatePostgres } from '../support/postgres.ts';
 import type { LedgerRow, SinkKind, StoredEntity } from './sink/fixture.ts';
 

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterEach, describe, expect } from 'vitest';
 import { it } from '../support/it.ts';
-import { sameRow } from '../support/same-row.ts';
+import { sameRow } from '../support/expected-rows.ts';
 import { builtInDefinition, sampleRows, startSampleService } from '../support/sample-service.ts';
 import { triedSampleSinks } from '../support/all-sample-sinks.ts';
 import { callCli, jsonLines, main } from '../support/run-cli.ts';

@@ -8,10 +8,9 @@ import type { SampleAccount, SampleSize } from '../../src/sample/sample-account.
 import { listingOf } from '../support/listing-of.ts';
 import { ApiError, notFound } from '../../src/service/api-error.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
-import type { Row } from '../support/expected-rows.ts';
+import { type Row, sameRow } from '../support/expected-rows.ts';
 import { instantClock } from '../support/instant-clock.ts';
 import { openRevisionWorld, type RevisionWorld } from '../support/revision-world.ts';
-import { sameRow } from '../support/same-row.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { text } from '../support/service/served-api.ts';
 import { chosenEntities, entityNamed } from '../support/sync-once.ts';

@@ -11,7 +11,7 @@ import {
 import { loadDefinition } from '../../src/definitions/load-definitions.ts';
 import { serviceText, type Listing } from '../support/import/miniature.ts';
 import { it } from '../support/it.ts';
-import { sqliteRows } from '../support/stored-rows.ts';
+import { sqliteRows } from '../support/expected-rows.ts';
 
 const single = '{ kind: single }';
 const limits = 'limits: { concurrency: 4, requestsPerSecond: 1000, timeoutMs: 5000, maxBodyBytes: 1048576 }';

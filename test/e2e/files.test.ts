@@ -13,9 +13,7 @@ import {
   type FileWorld,
   type FileWorldOptions,
 } from '../support/file-world.ts';
-import { resetBeforeHeaders } from '../support/hostile/broken-replies.ts';
-import type { Reply } from '../support/hostile/exchange.ts';
-import { apiError, text, throttled } from '../support/hostile/replies.ts';
+import { resetBeforeHeaders, type Reply, apiError, text, throttled } from '../support/hostile/replies.ts';
 import { killedSync } from '../support/killed-sync.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { hasMoreKills, repeats, startSeed, triedSinks } from '../support/trials.ts';

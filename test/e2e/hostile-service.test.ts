@@ -6,9 +6,10 @@ import type { JsonObject } from '../../src/core/json.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
 import type { Sink } from '../../src/sinks/sink-access.ts';
 import { useHostedRuns } from '../support/hosted-runs.ts';
-import * as broken from '../support/hostile/broken-replies.ts';
-import type { HostileCall, Reply } from '../support/hostile/exchange.ts';
+import * as broken from '../support/hostile/replies.ts';
 import {
+  type HostileCall,
+  type Reply,
   apiError,
   gzipBomb,
   held,

@@ -7,11 +7,10 @@ import { isJsonObject, type JsonObject } from '../../src/core/json.ts';
 import type { EntityTable } from '../../src/core/records.ts';
 import type { Service } from '../../src/service/start-service.ts';
 import { allSampleSinks, shareOf, triedSampleSinks } from '../support/all-sample-sinks.ts';
-import type { Row } from '../support/expected-rows.ts';
+import { type Row, sameRow } from '../support/expected-rows.ts';
 import { it } from '../support/it.ts';
 import { killedSync } from '../support/killed-sync.ts';
 import { openRevisionWorld, type RevisionWorld } from '../support/revision-world.ts';
-import { sameRow } from '../support/same-row.ts';
 import {
   builtInDefinition,
   sampleConnectors,

@@ -9,8 +9,7 @@ import {
   type DescribedService,
 } from '../support/described/described-service.ts';
 import { startHostileServer } from '../support/hostile-server.ts';
-import type { HostileCall } from '../support/hostile/exchange.ts';
-import { success } from '../support/hostile/replies.ts';
+import { type HostileCall, success } from '../support/hostile/replies.ts';
 import { it } from '../support/it.ts';
 import { openMcpClient } from '../support/mcp-client.ts';
 import { serveUi } from '../support/page/served-ui.ts';

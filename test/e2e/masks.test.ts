@@ -16,6 +16,7 @@ import {
   maskedMembers,
   openMarks,
   type Marks,
+  openClearWorld,
 } from '../support/masks/marked-world.ts';
 import { startReceiver } from '../support/notify/receiver.ts';
 import { redisContents } from '../support/redis-contents.ts';
@@ -27,7 +28,6 @@ import { openDirectWorld } from '../support/upstream/direct-world.ts';
 import { mailchimpWorld } from '../support/upstream/upstream-world.ts';
 import { startWorkerProcess } from '../support/worker-process.ts';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
-import { openClearWorld } from '../support/masks/clear-world.ts';
 import type { DuckDBValue } from '@duckdb/node-api';
 import { openMcpClient } from '../support/mcp-client.ts';
 import { serveUi } from '../support/page/served-ui.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'vitest';
 import { openFileWorld } from '../support/file-world.ts';
-import type { Reply } from '../support/hostile/exchange.ts';
+import type { Reply } from '../support/hostile/replies.ts';
 import { it } from '../support/it.ts';
 import { startSampleService } from '../support/sample-service.ts';
 import { testCredentials } from '../support/sync-once.ts';

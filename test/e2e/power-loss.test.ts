@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { commitsOf, toldBy, type Commits, examine, type Examined } from '../support/power-loss/examine.ts';
-import { contentsAfter, writeContents } from '../support/power-loss/disk.ts';
+import { commitsOf, toldBy, type Commits, examine, type Examined } from './power-loss/examine.ts';
+import { contentsAfter, writeContents } from './power-loss/disk.ts';
 import {
   whyNoRecorder,
   compileRecorder,
@@ -10,7 +10,7 @@ import {
   type Recording,
   laterMsPerRevision,
   type RecordedStep,
-} from '../support/power-loss/recording.ts';
+} from './power-loss/recording.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { isLong, repeats, startSeed } from '../support/trials.ts';
 import { mkdtempSync, realpathSync, rmSync } from 'node:fs';

@@ -7,10 +7,15 @@ import { systemClock } from '../../src/core/clock.ts';
 import { connectorPage, readConnectorPage } from '../../src/page/connector-page.ts';
 import { overviewPage, readOverviewPage } from '../../src/page/overview-page.ts';
 import { readSettings } from '../../src/settings/load-settings.ts';
-import { startSignInProvider } from '../support/sign-in/sign-in-provider.ts';
+import {
+  startSignInProvider,
+  agree,
+  redirectOf,
+  shownAddress,
+  signInWorld,
+} from '../support/sign-in/sign-in-world.ts';
 import { importText, serviceText } from '../support/import/miniature.ts';
 import { askPostgres, sharedPostgres } from '../support/postgres.ts';
-import { agree, redirectOf, shownAddress, signInWorld } from '../support/sign-in/sign-in-world.ts';
 
 describe('a connector that a person signs in', () => {
   it('names the command to sign in, and asks nothing before that', async () => {

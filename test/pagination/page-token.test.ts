@@ -9,8 +9,9 @@ import {
   walkMadeUp,
   type Declared,
   type MadeUpPaging,
+  type TokenFault,
+  type TokenKind,
 } from '../support/pagination/made-up-paging.ts';
-import type { TokenFault, TokenKind } from '../support/pagination/made-up-tokens.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { repeats, startSeed } from '../support/trials.ts';
 

@@ -18,7 +18,7 @@ import {
 } from '../support/publish/publish-world.ts';
 import { askDuckdbFile } from '../support/publish/read-tables.ts';
 import { untilEnd } from '../support/publish/stored-model.ts';
-import type { Publishing } from '../support/publish/publisher.ts';
+import type { Publishing } from './publisher-process.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { isLong, repeats, startSeed, hasMoreKills } from '../support/trials.ts';
 import type { ObjectStore } from '../../src/publish/target.ts';
@@ -65,7 +65,7 @@ function stopStore(
   };
 }
 
-const program = testProgram('support/publish/publisher.mjs');
+const program = testProgram('publish/publisher-process.mjs');
 const dayMs = 24 * 3_600_000;
 
 let world: PublishWorld;

@@ -551,7 +551,7 @@ describe('parquet files', () => {
     });
 
     it('ends when the program is killed that started it', async ({ folder }) => {
-      const holder = fork(testProgram('support/publish/row-file-holder.mjs'), [folder]);
+      const holder = fork(testProgram('publish/row-file-process.mjs'), [folder]);
       await once(holder, 'message');
       const pids = childrenOf(holder.pid ?? 0);
       expect(pids).toHaveLength(1);

@@ -316,7 +316,7 @@ describe('what goes wrong with a bucket', () => {
 });
 
 describe('publications in a bucket', () => {
-  const program = testProgram('support/publish/publisher.mjs');
+  const program = testProgram('publish/publisher-process.mjs');
   const noSignal = new AbortController().signal;
 
   let world: PublishWorld;

@@ -9,7 +9,7 @@ import { member, members, membersTable, news, record } from '../contracts/sink/f
 import { IndexFile, IndexWorld, membersTarget, listMembers } from '../support/search/index-world.ts';
 import { isNear } from '../support/search/plain-search.ts';
 import { indexWords, openPostgresWorld, type PostgresWorld } from '../support/search/postgres-world.ts';
-import { thingsEntity } from '../support/search/things.ts';
+import { thingsEntity } from '../support/search/search-world.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { startSeed } from '../support/trials.ts';
 

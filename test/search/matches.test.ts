@@ -13,8 +13,7 @@ import {
   isNear,
 } from '../support/search/plain-search.ts';
 import { indexWords, openPostgresWorld, type PostgresWorld } from '../support/search/postgres-world.ts';
-import { openSearchWorld, type SearchWorld } from '../support/search/search-world.ts';
-import { thingsEntity } from '../support/search/things.ts';
+import { openSearchWorld, type SearchWorld, thingsEntity } from '../support/search/search-world.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { entityName } from '../support/source/test-definition.ts';
 import { isLong, repeats, startSeed } from '../support/trials.ts';

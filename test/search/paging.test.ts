@@ -7,8 +7,12 @@ import { openSearch } from '../../src/search/open-search.ts';
 import { Bench, news, record } from '../contracts/sink/fixture.ts';
 import { instantClock } from '../support/instant-clock.ts';
 import { sqlite, listMembers, sinkOfMembers } from '../support/search/index-world.ts';
-import { openSearchWorld, type SearchOptions, type SearchWorld } from '../support/search/search-world.ts';
-import { thingsEntity } from '../support/search/things.ts';
+import {
+  openSearchWorld,
+  type SearchOptions,
+  type SearchWorld,
+  thingsEntity,
+} from '../support/search/search-world.ts';
 
 describe('paging', () => {
   let world: SearchWorld;

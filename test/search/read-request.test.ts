@@ -7,8 +7,7 @@ import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions
 import { readSearchRequest } from '../../src/search/read-request.ts';
 import { searchLimits } from '../../src/search/search-request.ts';
 import { searchTarget } from '../../src/search/search-target.ts';
-import { openSearchWorld } from '../support/search/search-world.ts';
-import { thingsEntity } from '../support/search/things.ts';
+import { openSearchWorld, thingsEntity } from '../support/search/search-world.ts';
 import { entityName } from '../support/source/test-definition.ts';
 
 const entity = thingsEntity();

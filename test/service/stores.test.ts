@@ -26,12 +26,11 @@ import {
   type StoreProcessEnd,
 } from '../../src/service/store/open-context-stores.ts';
 import { searchableEntities, storeEntities, emptyLedger } from '../../src/service/store/store-ledger.ts';
-import { expectedRows } from '../support/expected-rows.ts';
+import { expectedRows, sameRow, sqliteRows } from '../support/expected-rows.ts';
 import { instantClock } from '../support/instant-clock.ts';
 import { it } from '../support/it.ts';
 import { openPromise } from '../support/open-promise.ts';
 import { revisingAccount } from '../support/revising-account.ts';
-import { sameRow } from '../support/same-row.ts';
 import { sampleTruth } from '../support/sample-truth.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { asTexts, expectedRecords } from '../support/service/expected-search.ts';
@@ -49,7 +48,6 @@ import {
   searchAll,
   syncProcesses,
 } from '../support/service/store-world.ts';
-import { sqliteRows } from '../support/stored-rows.ts';
 import { isLong, repeats } from '../support/trials.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import { takeLock, type Lock } from '../../src/sql/sqlite/lock.ts';

@@ -20,8 +20,7 @@ import { instantClock } from '../support/instant-clock.ts';
 import { sharedPostgres } from '../support/postgres.ts';
 import { startScript } from '../support/run-cli.ts';
 import { seededRandom } from '../support/seeded-random.ts';
-import { app } from '../support/sign-in/sign-in-provider.ts';
-import { signInWorld } from '../support/sign-in/sign-in-world.ts';
+import { app, signInWorld } from '../support/sign-in/sign-in-world.ts';
 import { isLong, repeats, startSeed } from '../support/trials.ts';
 import type { KillStep, RenewingTask } from './renewing-process.ts';
 

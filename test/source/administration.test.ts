@@ -8,8 +8,16 @@ import {
 } from '../../src/source/api/open-api-client.ts';
 import { openApiSource } from '../../src/source/api/open-api-source.ts';
 import { type HostileChange, startHostileServer, type HostileServer } from '../support/hostile-server.ts';
-import type { Reply } from '../support/hostile/exchange.ts';
-import { apiError, html, json, text, throttled, success, held } from '../support/hostile/replies.ts';
+import {
+  type Reply,
+  apiError,
+  html,
+  json,
+  text,
+  throttled,
+  success,
+  held,
+} from '../support/hostile/replies.ts';
 import { instantClock } from '../support/instant-clock.ts';
 import { openPromise } from '../support/open-promise.ts';
 import {

@@ -2,8 +2,16 @@ import { describe, expect, it } from 'vitest';
 import { systemClock, type Clock } from '../../src/core/clock.ts';
 import { ThrottledError } from '../../src/core/errors.ts';
 import type { SharedBudget } from '../../src/core/shared-budget.ts';
-import type { Reply } from '../support/hostile/exchange.ts';
-import { apiError, envelope, html, json, success, throttled, held } from '../support/hostile/replies.ts';
+import {
+  type Reply,
+  apiError,
+  envelope,
+  html,
+  json,
+  success,
+  throttled,
+  held,
+} from '../support/hostile/replies.ts';
 import { instantClock } from '../support/instant-clock.ts';
 import { openPromise } from '../support/open-promise.ts';
 import { failureOf, never, openTestSource, connectorId } from '../support/source/open-test-source.ts';

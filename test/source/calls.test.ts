@@ -21,9 +21,7 @@ import {
   resetAfterHeaders,
   stallBeforeHeaders,
   stallInBody,
-} from '../support/hostile/broken-replies.ts';
-import type { Reply } from '../support/hostile/exchange.ts';
-import {
+  type Reply,
   apiError,
   html,
   json,

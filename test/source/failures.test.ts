@@ -22,9 +22,14 @@ import {
   stallAfter,
   stallBeforeHeaders,
   stallInBody,
-} from '../support/hostile/broken-replies.ts';
-import type { Reply } from '../support/hostile/exchange.ts';
-import { apiError, html, json, success, text, gzipBomb } from '../support/hostile/replies.ts';
+  type Reply,
+  apiError,
+  html,
+  json,
+  success,
+  text,
+  gzipBomb,
+} from '../support/hostile/replies.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import {
   failureOf,

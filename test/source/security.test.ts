@@ -7,9 +7,10 @@ import { guardAddress } from '../../src/source/api/api-caller.ts';
 import { resolveConnector } from '../../src/source/api/open-api-client.ts';
 import { openApiSource } from '../../src/source/api/open-api-source.ts';
 import { startHostileServer } from '../support/hostile-server.ts';
-import { hugeHeaders, resetBeforeHeaders } from '../support/hostile/broken-replies.ts';
-import type { Reply } from '../support/hostile/exchange.ts';
 import {
+  hugeHeaders,
+  resetBeforeHeaders,
+  type Reply,
   apiError,
   html,
   json,

@@ -6,7 +6,7 @@ import { quoted } from '../../src/sql/database.ts';
 import { readText } from '../../src/sql/postgres/encode-binary.ts';
 import { sharedPostgres } from './postgres.ts';
 import { sampleSinks, type SampleSink, type SampleSinkType } from './sample-sinks.ts';
-import { byKey } from './stored-rows.ts';
+import { byKey } from './expected-rows.ts';
 import { isLong, triedSinks } from './trials.ts';
 
 interface Reader {

@@ -25,9 +25,9 @@ const programs = [
   'test/sinks/sqlite/opening-process.ts',
   'test/sinks/postgres/host-process.ts',
   'test/sinks/postgres/migrating-process.ts',
-  'test/support/power-loss/recorded-syncs.ts',
-  'test/support/publish/publisher.ts',
-  'test/support/publish/row-file-holder.ts',
+  'test/e2e/power-loss/recorded-syncs.ts',
+  'test/publish/publisher-process.ts',
+  'test/publish/row-file-process.ts',
   'test/support/worker-process.mjs',
   'test/upstream/slot-holder.mjs',
 ];

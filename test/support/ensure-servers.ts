@@ -35,8 +35,9 @@ export function setup(): () => void {
     }
     install('postgresql');
   }
-  if (findPostgres() === null)
+  if (findPostgres() === null) {
     console.warn(`Found no PostgreSQL, so tests of it will fail. ${howToGetPostgres}`);
+  }
   const folder = mkdtempSync(join(tmpdir(), 'connector-sync-initialized-'));
   process.env[initializedFolder] = folder;
   return () => rmSync(folder, { recursive: true, force: true });

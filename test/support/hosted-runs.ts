@@ -5,7 +5,7 @@ import { beforeEach, onTestFinished } from 'vitest';
 import type { Definition } from '../../src/definitions/definition.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
 import type { Row } from './expected-rows.ts';
-import type { HostileCall, Reply } from './hostile/exchange.ts';
+import type { HostileCall, Reply } from './hostile/replies.ts';
 import { startHostileServer, type HostileServerOptions } from './hostile-server.ts';
 import { instantClock } from './instant-clock.ts';
 import { sampleSinks } from './sample-sinks.ts';

@@ -1,8 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../src/core/json.ts';
-import type { Exchange, HostileCall, Reply } from './hostile/exchange.ts';
-import { apiError, json, success } from './hostile/replies.ts';
+import { type Exchange, type HostileCall, type Reply, apiError, json, success } from './hostile/replies.ts';
 import { countArrivals, listen } from './listen.ts';
 
 export interface HostileServerOptions {

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
+import type { CliResult, RunningCli } from './run-cli.ts';
 
 /**
  * What becomes of the bytes of one connection, as they come: how many of them pass. Where that is not all of them, the
@@ -122,4 +123,28 @@ export async function startRelay(port: number) {
 /** `COMMIT` as the whole text of a query. */
 export function isCommit(bytes: Buffer): boolean {
   return bytes.includes('COMMIT\0');
+}
+
+/**
+ * Kills a command in front of its message of that number to the server behind the proxy, where it comes to it. Gives
+ * how it ended (`code` null: killed), and how many messages came.
+ */
+export async function killAtMessage(
+  proxy: PostgresProxy,
+  running: RunningCli,
+  at: number,
+): Promise<CliResult & { readonly messages: number }> {
+  let messages = 0;
+  proxy.rule(() => ({
+    fromClient: ({ length }) => {
+      messages += 1;
+      if (messages < at) return length;
+      running.child.kill('SIGKILL');
+      return 0;
+    },
+    fromServer: ({ length }) => length,
+  }));
+  const result = await running.result;
+  proxy.rule(null);
+  return { ...result, messages };
 }

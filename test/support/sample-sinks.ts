@@ -3,9 +3,7 @@ import Database from 'better-sqlite3';
 import type { EntityTable } from '../../src/core/records.ts';
 import type { Definition } from '../../src/definitions/definition.ts';
 import type { SinkOptions } from '../../src/sinks/sink-access.ts';
-import type { Row } from './expected-rows.ts';
-import { sameRow } from './same-row.ts';
-import { jsonlRows, sqliteRows } from './stored-rows.ts';
+import { type Row, sameRow, jsonlRows, sqliteRows } from './expected-rows.ts';
 
 export interface SampleSink {
   options(folder: string): SinkOptions;

@@ -2,11 +2,12 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import type { EntityTable } from '../../../src/core/records.ts';
+import type { EntityTable, FieldType } from '../../../src/core/records.ts';
 import { openHistory, openSink } from '../../../src/sinks/registry.ts';
 import type { SinkOptions } from '../../../src/sinks/sink-access.ts';
-import { byKey, columnValue } from '../../support/sinks/stored-record.ts';
 import type { LedgerRow, SinkKind, StoredEntity } from '../sink/fixture.ts';
+import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
+import { readJson } from '../../../src/core/json-text.ts';
 
 /** What only file sinks have. */
 export interface FileSinkKind extends SinkKind {
@@ -154,4 +155,20 @@ function fileHashes(folder: string, without: readonly StoredEntity[]): readonly 
           .digest('hex')}`,
     )
     .sort();
+}
+
+/** A column of a SQLite table, read with whole integers, as the JSON value it stands for. */
+export function columnValue(type: FieldType, value: unknown): JsonValue {
+  if (value === null || value === undefined) return null;
+  if (type === 'boolean') return value === 1n;
+  if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : value;
+  if (typeof value === 'number') return value;
+  if (typeof value !== 'string') throw new Error(`Unexpected ${typeof value} in a column`);
+  return type === 'string' ? value : readJson(value);
+}
+
+/** Rows in the order of their keys' texts. */
+export function byKey(rows: readonly JsonObject[], key: readonly string[]): readonly JsonObject[] {
+  const text = (row: JsonObject): string => JSON.stringify(key.map((name) => row[name]));
+  return [...rows].sort((left, right) => (text(left) < text(right) ? -1 : 1));
 }

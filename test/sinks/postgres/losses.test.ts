@@ -1,4 +1,4 @@
-import { type ChildProcess } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { chownSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ import { mountDisk } from '../../support/small-disk.ts';
 import { postgresSinkKind, postgresSinkKindOn } from '../../contracts/postgres-sink-kind.ts';
 import { type Bench, identity, members, news, member } from '../../contracts/sink/fixture.ts';
 import { benchOfTest } from '../../contracts/sink/use-bench.ts';
-import type { Row } from '../../support/expected-rows.ts';
+import { type Row, byKey } from '../../support/expected-rows.ts';
 import { it } from '../../support/it.ts';
 import { isCommit, type Passing, type PostgresProxy } from '../../support/postgres-proxy.ts';
 import { askPostgres, startPostgres, type PrivatePostgres } from '../../support/postgres.ts';
@@ -31,7 +31,6 @@ import {
   until,
   type Told,
 } from '../../support/sinks/paged-run.ts';
-import { byKey } from '../../support/stored-rows.ts';
 import { chosenEntities, syncOnce } from '../../support/sync-once.ts';
 import { isLong, repeats, startSeed } from '../../support/trials.ts';
 

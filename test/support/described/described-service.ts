@@ -5,7 +5,7 @@ import type { JsonValue } from '../../../src/core/json.ts';
 import { findDefinitions } from '../../../src/definitions/load-definitions.ts';
 import { formatProblem } from '../../../src/core/problems.ts';
 import { newFolder, openProgram } from '../program.ts';
-import { sqliteRows } from '../stored-rows.ts';
+import { sqliteRows } from '../expected-rows.ts';
 import { startThirdParty, type ReceivedRequest, type Reply } from '../third-party/start-third-party.ts';
 
 export type DescribedService = Awaited<ReturnType<typeof describedService>>;

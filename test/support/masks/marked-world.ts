@@ -1,13 +1,14 @@
 import { randomBytes, randomInt } from 'node:crypto';
 import { join } from 'node:path';
 import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
-import type { SampleAccount } from '../../../src/sample/sample-account.ts';
+import type { SampleAccount, SampleSize } from '../../../src/sample/sample-account.ts';
 import { listingOf } from '../listing-of.ts';
 import { ApiError } from '../../../src/service/api-error.ts';
-import type { CliWorld } from '../cli-world.ts';
+import { type CliWorld, openCliWorld } from '../cli-world.ts';
 import { askPostgres, sharedPostgres } from '../postgres.ts';
 import { isLong, type triedSinks } from '../trials.ts';
 import { contentsOf, openSearchFor } from './find-values.ts';
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 
 export type Marks = ReturnType<typeof openMarks>;
 
@@ -181,4 +182,39 @@ export async function foundIn(
     }
   }
   return places;
+}
+
+/** A sink of what the marked account had before there was a mask: deleted rows, versions, lines, quarantine. */
+export async function openClearWorld(
+  sink: (typeof triedSinks)[number],
+  {
+    sinkSettings,
+    more = '',
+    size = isLong ? { members: marked } : 'tiny',
+  }: { readonly sinkSettings?: string; readonly more?: string; readonly size?: SampleSize } = {},
+) {
+  const marks = openMarks();
+  const world = await openCliWorld({
+    sink,
+    ...(sinkSettings === undefined ? {} : { sinkSettings }),
+    size,
+    wrap: markedAccount(marks),
+    settings: sink === 'jsonl' ? '' : '    history: true\n',
+  });
+  appendFileSync(world.config, `mask: { key: "${randomBytes(32).toString('base64')}" }\n${more}`);
+  for (const revision of [1, 2, 3]) {
+    world.moveTo(revision);
+    await world.cli('sync', 'newsletter', '--full', '--allow-deletes');
+  }
+  await world.cli('sync', 'newsletter', '--full', '--max-calls', '5');
+  return {
+    world,
+    marks,
+    /** Gives the config its masks. */
+    mask: () => {
+      const config = readFileSync(world.config, 'utf8');
+      writeFileSync(world.config, config.replace('  wiki:\n', `${maskWithout(null)}  wiki:\n`));
+    },
+    [Symbol.asyncDispose]: () => world[Symbol.asyncDispose](),
+  };
 }

@@ -1,7 +1,7 @@
 import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
 import type { FieldType } from '../../../src/core/records.ts';
 import { slipsAllowed, slipsBetween, wordsOf } from '../../../src/search/match-condition.ts';
-import { thingFields, thingSearchable } from './things.ts';
+import { thingFields, thingSearchable } from './search-world.ts';
 
 /**
  * What a filter says, evaluated as plainly as possible over records in memory: the measure that the real one is held

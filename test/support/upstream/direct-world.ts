@@ -1,9 +1,8 @@
 import path from 'node:path';
 import type { EntityTable } from '../../../src/core/records.ts';
 import { textOf } from '../../../src/sample/sample-values.ts';
-import { expectedRows, type Row } from '../expected-rows.ts';
+import { expectedRows, type Row, sqliteRows } from '../expected-rows.ts';
 import { openProgram } from '../program.ts';
-import { sqliteRows } from '../stored-rows.ts';
 import type { UpstreamWorld } from './upstream-world.ts';
 
 export type DirectWorld = ReturnType<typeof openDirectWorld>;

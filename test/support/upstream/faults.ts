@@ -1,6 +1,6 @@
 import { gzipSync } from 'node:zlib';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../../src/core/json.ts';
-import type { Reply } from '../hostile/exchange.ts';
+import type { Reply } from '../hostile/replies.ts';
 import { type Answer, type Effect, jsonAnswer, type LoggedRequest } from './fake-server.ts';
 
 /** A reply of `../hostile` in place of the answer: the resets, stalls, endless bodies and so on. */

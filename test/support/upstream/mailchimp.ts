@@ -13,9 +13,10 @@ import {
   jsonAnswer,
   matchPath,
   startFakeServer,
+  allOf,
+  wireAccount,
 } from './fake-server.ts';
 import { instead } from './faults.ts';
-import { allOf, wireAccount } from './wire-account.ts';
 
 export type FakeMailchimp = Awaited<ReturnType<typeof startFakeMailchimp>>;
 

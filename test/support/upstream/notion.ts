@@ -13,8 +13,9 @@ import {
   openOAuthServer,
   startFakeServer,
   tokenOf,
+  allOf,
+  wireAccount,
 } from './fake-server.ts';
-import { allOf, wireAccount } from './wire-account.ts';
 
 export type FakeNotion = Awaited<ReturnType<typeof startFakeNotion>>;
 

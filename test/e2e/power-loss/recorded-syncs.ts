@@ -6,8 +6,8 @@ import { builtInDefinitionsFolder, loadDefinitions } from '../../../src/definiti
 import { openSink } from '../../../src/sinks/registry.ts';
 import type { ResetScope } from '../../../src/sinks/requests.ts';
 import type { Sink } from '../../../src/sinks/sink-access.ts';
-import { StoppedError, stopAtStep } from '../stop-at-step.ts';
-import { entityNamed, syncOnce } from '../sync-once.ts';
+import { StoppedError, stopAtStep } from '../../support/stop-at-step.ts';
+import { entityNamed, syncOnce } from '../../support/sync-once.ts';
 import { laterMsPerRevision, type RecordedSteps, type ToldLine } from './recording.ts';
 
 const { definition: name, sink: options, steps, ...api } = JSON.parse(process.argv[2] ?? '') as RecordedSteps;

@@ -1,5 +1,5 @@
-import { openRowFileWriters } from '../../../src/publish/row-files.ts';
-import { filesIn, thing } from './write-row-files.ts';
+import { openRowFileWriters } from '../../src/publish/row-files.ts';
+import { filesIn, thing } from '../support/publish/write-row-files.ts';
 
 /** A program that has begun a Parquet file in the folder that is its argument, says so, and waits. */
 const writers = openRowFileWriters();

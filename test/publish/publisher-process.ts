@@ -1,9 +1,9 @@
-import { systemClock } from '../../../src/core/clock.ts';
-import { openTarget } from '../../../src/publish/open-target.ts';
-import type { OpenPublication, Target } from '../../../src/publish/target.ts';
-import type { PublishPlace, PublishSettings } from '../../../src/settings/settings.ts';
-import { fakePlace } from './fake-s3.ts';
-import { publishNow, connectorOf } from './publish-now.ts';
+import { systemClock } from '../../src/core/clock.ts';
+import { openTarget } from '../../src/publish/open-target.ts';
+import type { OpenPublication, Target } from '../../src/publish/target.ts';
+import type { PublishPlace, PublishSettings } from '../../src/settings/settings.ts';
+import { fakePlace } from '../support/publish/fake-s3.ts';
+import { publishNow, connectorOf } from '../support/publish/publish-now.ts';
 
 /** What a publisher is asked for. `stopAt`: the step at which it kills itself; absent: it goes to the end. */
 export interface Publishing {

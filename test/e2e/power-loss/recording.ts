@@ -2,11 +2,11 @@ import { readFileSync, closeSync, mkdirSync, openSync, readdirSync, realpathSync
 import { relative, join } from 'node:path';
 import type { RunEvent } from '../../../src/core/events.ts';
 import type { SinkOptions } from '../../../src/sinks/sink-access.ts';
-import type { SyncOnce } from '../sync-once.ts';
+import type { SyncOnce } from '../../support/sync-once.ts';
 import { execFileSync, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { testProgram } from '../ensure-built.ts';
+import { testProgram } from '../../support/ensure-built.ts';
 
 /** One step of the recorded process. `descriptor` means what the last `opened` of that number means. */
 export type Operation =
@@ -118,7 +118,7 @@ export const laterMsPerRevision = 25 * 60 * 60 * 1000;
 export type ToldLine = RunEvent | { readonly kind: 'step-begins'; readonly revision: number };
 
 const source = fileURLToPath(new URL('record-writes.c', import.meta.url));
-const program = testProgram('support/power-loss/recorded-syncs.mjs');
+const program = testProgram('e2e/power-loss/recorded-syncs.mjs');
 
 /** Why nothing can be recorded on this machine; null where it can. */
 export function whyNoRecorder(): string | null {
