@@ -6,8 +6,7 @@ import type { EntityTable, FieldType } from '../../../src/core/records.ts';
 import { openHistory, openSink } from '../../../src/sinks/registry.ts';
 import type { SinkOptions } from '../../../src/sinks/sink-access.ts';
 import type { LedgerRow, SinkKind, StoredEntity } from '../sink/fixture.ts';
-import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
-import { readJson } from '../../../src/core/json-text.ts';
+import { type JsonObject, type JsonValue, readJson } from '../../../src/core/json.ts';
 
 /** What only file sinks have. */
 export interface FileSinkKind extends SinkKind {
