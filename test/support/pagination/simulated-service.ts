@@ -11,7 +11,6 @@ interface SimulatedRow {
   readonly createdMs: number;
   /** Moments at which something happened to it: only of entities that explode them. */
   readonly events: { readonly atMs: number; readonly id: string }[];
-  readonly bornAt: number;
 }
 
 export interface ServiceRules {
@@ -80,7 +79,7 @@ export function simulatedService(
     const isNull = !isFuture && kind < (rules.futureShare ?? 0) + (rules.nullShare ?? 0);
     const changedMs = isFuture ? farFutureMs + int(5) * 60_000 : isNull ? null : nowMs;
     const events = int(3) === 0 ? [] : [{ atMs: nowMs, id: `e${lastId}` }];
-    return { id: `row-${lastId}`, version: 1, changedMs, createdMs: nowMs, events, bornAt: calls };
+    return { id: `row-${lastId}`, version: 1, changedMs, createdMs: nowMs, events };
   }
 
   /** A changed row stands behind all others of its time. */

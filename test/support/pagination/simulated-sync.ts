@@ -130,9 +130,6 @@ export type SimulatedEntity =
 export interface SealedWalk {
   readonly mode: WalkMode;
   readonly seal: Seal;
-  /** Numbers of the calls before the walk's first one and of its last one, kills included. */
-  readonly fromCall: number;
-  readonly toCall: number;
   /** Ids met by this walk. */
   readonly met: ReadonlySet<string>;
   readonly capMs: number;
@@ -224,7 +221,6 @@ export function simulatedSync(name: SimulatedEntity, service: SimulatedService, 
         isFull || watermarkMs === null || walked.incremental === null ? 'full' : 'incremental';
       const met = new Set<string>();
       kills = 0;
-      const fromCall = service.calls();
       let position: Position | null = null;
       let seal: Seal | null = null;
       const onCommit = (page: PageCommit): void => {
@@ -255,7 +251,7 @@ export function simulatedSync(name: SimulatedEntity, service: SimulatedService, 
         if (sealed.watermark !== null) {
           watermarkMs = Math.max(watermarkMs ?? -Infinity, Date.parse(sealed.watermark));
         }
-        return { mode, seal: sealed, fromCall, toCall: service.calls(), met, capMs };
+        return { mode, seal: sealed, met, capMs };
       }
     },
   };

@@ -3,7 +3,6 @@ import { resolve } from 'node:path';
 import { sqliteKind, type FileSinkKind } from '../../contracts/file-sink/file-sink-kind.ts';
 import {
   Bench,
-  member,
   membersTable,
   type Started,
   type Walking,
@@ -139,10 +138,6 @@ export class IndexWorld extends IndexFile {
 
   async store(...records: readonly PreparedRecord[]): Promise<void> {
     await this.#commit(records);
-  }
-
-  async storeMany(count: number, nameOf: (index: number) => string): Promise<void> {
-    await this.store(...Array.from({ length: count }, (_, index) => member(String(index), nameOf(index))));
   }
 
   async index(target = membersTarget): Promise<void> {
