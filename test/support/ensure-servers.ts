@@ -21,8 +21,8 @@ export const howToGetPostgres =
 
 /**
  * Runs once before all tests: those of the queue need a real Redis, those of the PostgreSQL sink a real server, 14 or
- * later. On a Debian machine where we may, what is missing is installed. Otherwise only the tests that need it fail, and
- * say why.
+ * later. On a Debian machine where we may, what is missing is installed. Otherwise only the tests that need it fail,
+ * and say why.
  */
 export function setup(): () => void {
   if (findRedisServer() === null && canInstall('REDIS_SERVER')) install('redis-server');
@@ -50,7 +50,7 @@ export function findRedisServer(): string | null {
   return candidates.find(isExecutable) ?? null;
 }
 
-/** The folder with `initdb` and `postgres`: $POSTGRES_BIN, on the PATH, or where Debian puts them; null: there is none. */
+/** The folder with `initdb` and `postgres`: $POSTGRES_BIN, on the PATH, or where Debian puts them; null: none. */
 export function findPostgres(): string | null {
   const named = process.env['POSTGRES_BIN'] ?? '';
   const candidates = named === '' ? [...pathFolders(), ...debianFolders()] : [named];

@@ -101,7 +101,7 @@ function renumber(bytes: Buffer, pid: number): number {
   return bytes.length;
 }
 
-/** A proxy that forgets the connections that there are, as a firewall does: their bytes go nowhere, and new ones work. */
+/** A proxy that forgets open connections, as a firewall does: their bytes go nowhere, and new ones work. */
 export async function startRelay(port: number) {
   const proxy = await startPostgresProxy(port);
   let [made, forgotten] = [0, 0];
