@@ -12,7 +12,7 @@ import {
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 
-/** Of a folder that all test processes share during one run: there `postgres.ts` keeps the files of an empty server. */
+/** Names the folder of one run in which `postgres.ts` keeps the files of an empty server for all test processes. */
 export const initializedFolder = 'POSTGRES_INITIALIZED';
 
 export const howToGetPostgres =
