@@ -32,7 +32,7 @@ function sectionsOf(command: Command, parent: string): readonly string[] {
   ];
 }
 
-/** `docs/reference/metrics.md`: the help texts of all metrics, those of single connectors last. */
+/** `docs/reference/metrics.md`: the first sentence of the help of all metrics, those of single connectors last. */
 async function referenceOfMetrics(): Promise<string> {
   const { text } = await openMetrics({
     version: '1',
@@ -51,9 +51,10 @@ async function referenceOfMetrics(): Promise<string> {
     .filter(({ isOverAll, help }) => !isOverAll || all.filter((one) => one.help === help).length === 1)
     .map(({ name, help }) => {
       const twin = twins.get(help);
-      return `- \`${name}\`${twin === undefined || twin === name ? '' : `, \`${twin}\``}: ${help}`;
+      const [first = ''] = help.split(/(?<=\.) /);
+      return `- \`${name}\`${twin === undefined || twin === name ? '' : `, \`${twin}\``}: ${first}`;
     });
-  return `${generated}\n\n# Metrics\n\nThose after \`build_info\` are of single connectors; the second name is their sum over all connectors.\n\n${lines.join('\n')}\n`;
+  return `${generated}\n\n# Metrics\n\nThose after \`build_info\` are of single connectors; the second name is their sum over all connectors. \`/metrics\` says more about each.\n\n${lines.join('\n')}\n`;
 }
 
 it('has every command with its options, as docs/reference/commands.md does: npm run reference writes it again', async () => {
