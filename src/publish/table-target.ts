@@ -78,7 +78,7 @@ export interface TargetTables {
 
 /** A transaction. Disposed without `commit`, nothing of it is stored. */
 export interface TableChange extends TargetTables, AsyncDisposable {
-  /** Nobody sees the tables before `commit`, so they change at once; else at the end, to lock them briefly. */
+  /** No reader sees the tables before `commit`, so they change at once; else at the end, to lock them briefly. */
   readonly isPrivate: boolean;
   /** Changes the table of an entity with `change`, and what hangs on it. */
   reshape(plan: TablePlan, entity: PlannedEntity, change: () => Promise<void>): Promise<void>;

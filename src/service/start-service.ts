@@ -233,7 +233,7 @@ export async function startService(options: ServiceOptions) {
   }
 }
 
-/** The server of the API, which listens to nobody yet. */
+/** The server of the API, which does not listen yet. */
 function apiServer(
   settings: ServiceOptions & Required<Pick<ServiceOptions, keyof typeof defaults>>,
   limits: ServerLimits,
