@@ -19,7 +19,9 @@ async function referenceOfCommands(): Promise<string> {
 
 function sectionsOf(command: Command, parent: string): readonly string[] {
   const name = `${parent} ${command.name()}`.trim();
-  const flags = command.options.filter(({ hidden }) => !hidden).map((option) => `\`${option.flags}\``);
+  const flags = command.options
+    .filter(({ hidden }) => !hidden)
+    .map(({ long, flags: all }) => `\`${long ?? all}\``);
   const usage = command.usage().replace('[options]', '');
   const own = [
     `## ${`${name} ${usage}`.replaceAll(/ +/g, ' ').trim()}`,
