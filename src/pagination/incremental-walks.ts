@@ -53,8 +53,8 @@ type KeysetPosition = z.infer<typeof keysetPosition>;
  * Walks a listing that is sorted by its change value, ascending, from a lower bound on: after each page the bound moves
  * up to its last value less a second, and the offset is 0 again. Everything before a page's last value has been read
  * then, whatever vanished or moved to the end meanwhile. Where more records share a second than a page holds, the bound
- * stays and the offset grows, by the seam rule. Numbered pages may be requested again in another size: there
- * the bound moves only after a first page. The bound never passes the walk's beginning: one value from the future would
+ * stays and the offset grows, by the seam rule. Numbered pages may be read from the last one to the first: there the
+ * bound moves only after a first page. The bound never passes the walk's beginning: one value from the future would
  * carry it over all that changes now.
  */
 export function keysetPagination(

@@ -52,6 +52,8 @@ export const pagesSoFar = {
   total: count.nullable().default(null),
   /** Every answer so far named this total. */
   isSteady: z.boolean().default(true),
+  /** Records by which the total has risen, less those that were found to be new at the end. */
+  risen: count.default(0),
   /** Different records: as far as the last of them are remembered, and in all; null where not all were remembered. */
   shown: count.default(0),
   distinct: count.nullable().default(0),
@@ -302,6 +304,7 @@ export function walkToEnd<Own extends OwnPosition>(
       ...before,
       firstMark: isFirst(before) ? mark : before.firstMark,
       total: total ?? before.total,
+      risen: before.risen + Math.max(0, total === null || before.total === null ? 0 : total - before.total),
       // Behind the last page an answer may be a refusal, which names nothing.
       isSteady:
         before.isSteady && (total === null ? received === 0 : isFirst(before) || total === before.total),

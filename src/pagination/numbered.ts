@@ -20,6 +20,7 @@ import {
   pagesSoFar,
   type EndRules,
   shownBy,
+  rememberedKeys,
 } from './listing-end.ts';
 import type { Params } from '../core/records.ts';
 
@@ -39,16 +40,20 @@ export function numberedStyle(rules: NumberedRules, flagKeys: readonly string[])
  * a service that caps them, one that ignores the size, and one that does as asked. From there the total and the order
  * decide:
  *
- * - Without a total, and where the records are ordered, each page overlaps the one before it by some record, in sizes
- *   that make the most of it: rows that leave move no unread one out of the walk's sight unnoticed.
- * - Otherwise, and wherever pages contradict what is expected of them, page follows page. Only a total proves that.
+ * - An ordered listing with a total is read from its last page down to the first. Rows that leave move unread ones
+ *   towards the walk, not out of its sight, and no page needs to overlap another.
+ * - Without a total, each page overlaps the one before it by some record, in sizes that make the most of it.
+ * - Otherwise, and wherever pages contradict what is expected of them, page follows page.
  */
 function numberedPagination(rules: NumberedRules, listing: Listing): Pagination {
   const { pageLengths } = listing;
 
   function advance(before: NumberedPosition, page: ListedPage): Advance {
     const hasSaidMore = before.hasSaidMore || page.hasMore === true;
-    const position = { ...before, pages: before.pages + 1, hasSaidMore };
+    const isBackwards = before.phase === 'up' || before.phase === 'down';
+    const strays = isBackwards ? 0 : before.strays;
+    const risen = Math.max(0, before.risen - (before.rounds > 0 ? page.added : 0));
+    const position = { ...before, pages: before.pages + 1, hasSaidMore, risen, strays };
     const step = stepOf[before.phase](position, page, listing, rules);
     if (step.kind !== 'continue') return step;
     const isFollowed = before.pages === 1 && page.added > 0;
@@ -79,25 +84,27 @@ function numberedPagination(rules: NumberedRules, listing: Listing): Pagination 
     sizeOf: () => rules.maxSize,
     // Behind a first page that was short, and behind one that is shorter than those before it.
     mayBeBehind: ({ phase, page, length, short }: NumberedPosition) =>
-      phase === 'plain' && (short > 0 || (page === 1 && length < rules.maxSize)),
+      phase === 'up' || (phase === 'plain' && (short > 0 || (page === 1 && length < rules.maxSize))),
     halve: ({ size, isFixed }: NumberedPosition) =>
       isFixed || size === 1 ? null : beginNumbered(Math.floor(size / 2), false),
   };
   return walkToEnd(numberedPosition, walk, listing, rules);
 }
 
-/** Behind the pages that were requested. */
+/** Behind the pages that were requested: a walk to the first page has seen the last one before. */
 function behindPages(position: NumberedPosition, maxSize: number) {
-  const { phase, page, row, size, longest, furthest, isFixed, isAsking } = position;
+  const { phase, page, top, row, size, longest, furthest, isFixed, isAsking } = position;
   const ofPhase = phase === 'first' ? Math.min(size, longest || size) : position.length;
   const whole = isFixed ? Math.max(size, position.length) : phase === 'plain' && !isAsking ? size : ofPhase;
   const rows = {
     first: whole,
+    up: (page + 1) * whole,
+    down: (top + 1) * whole,
     overlap: (page + 1) * size,
     plain: row + whole,
   };
   const isOne = !isFixed && furthest <= whole;
-  const known = phase === 'first' ? furthest : row;
+  const known = phase === 'plain' || phase === 'overlap' ? row : furthest;
   const length = isOne ? Math.max(whole, Math.min(maxSize, shortestLook)) : whole;
   return { known, row: rows[phase], length };
 }
@@ -105,6 +112,8 @@ function behindPages(position: NumberedPosition, maxSize: number) {
 /** The step behind a page, by the phase of the walk. */
 const stepOf: Readonly<Record<NumberedPosition['phase'], typeof nextPlain>> = {
   first: nextFirst,
+  up: nextUp,
+  down: nextDown,
   overlap: nextOverlapping,
   plain: nextPlain,
 };
@@ -152,8 +161,12 @@ function nextFirst(
     firstMark: mark,
     pageMark: mark,
   };
-  // The order is what an overlap proves something by; without a total nothing else does.
-  return !isFixed && received > 2 && (total === null || (isOrdered && !growsOnly))
+  if (total !== null && isOrdered && !growsOnly) {
+    const page = Math.max(1, Math.floor(total / received));
+    // The first page shows everything, as far as its total tells: it need not be read again.
+    return goTo({ ...next, phase: 'up', page, reach: total <= received ? received : 0 });
+  }
+  return total === null && !isFixed && received > 2
     ? overlapFrom(next)
     : goTo({ ...next, phase: 'plain', page: 1 });
 }
@@ -179,9 +192,10 @@ export const numberedPosition = z.object({
   kind: z.literal('numbered'),
   ...pagesSoFar,
   /**
-   * `first`: nothing is known. `overlap`: each page begins with known records. `plain`: page after page.
+   * `first`: nothing is known. `up`: towards the end, where the total expects it. `down`: from the end to the first
+   * page. `overlap`: forwards, each page begins with known records. `plain`: forwards, page after page.
    */
-  phase: z.enum(['first', 'overlap', 'plain']).default('first'),
+  phase: z.enum(['first', 'up', 'down', 'overlap', 'plain']).default('first'),
   page: count.default(0),
   size: count.min(1),
   /** Records of a full page, as the first one showed it; 0 before that. */
@@ -190,10 +204,21 @@ export const numberedPosition = z.object({
   isFixed: z.boolean(),
   /** The flag of an answer was that more follows. */
   hasSaidMore: z.boolean().default(false),
+  /**
+   * Walking down: what stands at the end of the listing; where this round may stop; the page at which it began; the row
+   * behind the last one.
+   */
+  tail: z.array(z.string()).default([]),
+  stopAt: z.array(z.string()).default([]),
+  top: count.default(0),
+  reach: count.default(0),
   rounds: count.default(0),
-  /** A page of a listing that only grows began at another row than it should, again and again. */
+  /** Rows may have moved to the end behind the walk's back. */
   isDisturbed: z.boolean().default(false),
-  /** The first row that is not read yet, and the length of the page before where it was short; 0 where it was not. */
+  /**
+   * Walking forwards: the first row that is not read yet, and the length of the page before where it was short; 0 where
+   * it was not.
+   */
   row: count.default(0),
   short: count.default(0),
   /** Every record of that short page was new: the service leaves records out of its pages. */
@@ -280,7 +305,7 @@ function placeFrom(from: number, row: number, length: number) {
  * ahead of the walk.
  */
 function nextOverlapping(position: NumberedPosition, answer: ListedPage, { isOrdered }: Listing): Advance {
-  const { page, size, length, recent, pages, total } = position;
+  const { page, size, length, recent, pages } = position;
   const { received, marks, mark, hasMore } = answer;
   if (received > size) return beginPlain(position, { isFixed: true, size: length });
   const known = new Set(recent);
@@ -299,12 +324,8 @@ function nextOverlapping(position: NumberedPosition, answer: ListedPage, { isOrd
   }
   const isKnown = marks.every((one) => known.has(one));
   const row = page * size + received;
-  const isMet = total !== null && total <= shownBy(position);
-  if (hasMore === false || (received < size && !isKnown && isMet && hasMore === null)) {
-    return endNumbered(position, isOrdered);
-  }
+  if (hasMore === false) return endNumbered(position, isOrdered);
   if (received < size && isKnown && hasMore === null) {
-    if (total !== null && !isMet) return beginPlain(position, { size: length });
     // Pages that have become shorter meanwhile begin at other rows, and may show what is known from the middle.
     const isNewest = marks.at(-1) === recent.at(-1);
     if (!isNewest || row > shownBy(position)) return beginPlain(position, { size: length });
@@ -453,5 +474,99 @@ function endPlain(
   return endNumbered(position, isSingle || (growsOnly && !position.isDisturbed), { isSingle });
 }
 
-/** Times that a listing that only grows is read again because a page began at another row than it should. */
+/** Below this many records at the end, all of them may have moved before the page in front is read. */
+const fewestAtEnd = 10;
+/**
+ * Times that records that moved to the end meanwhile are read; or, forwards, that a listing that only grows is read
+ * again because a page began at another row than it should.
+ */
 const mostRounds = 4;
+
+/**
+ * Towards the end: from the page that the total takes for the last one on, until one is not full. Whatever contradicts
+ * the total, or shows that the size is not heard, is left to a walk forwards.
+ */
+function nextUp(position: NumberedPosition, { marks, mark, hasMore }: ListedPage): Advance {
+  const { page, length, pageMark, firstMark, stopAt } = position;
+  const received = marks.length;
+  const total = position.total ?? 0;
+  const start = page * length;
+  if (received > length) return beginPlain(position, { isFixed: true });
+  const isAgain = received > 0 && (mark === pageMark || (page > 0 && mark === firstMark));
+  const isBehind = received === 0 || (isAgain && total <= start);
+  if (isAgain && !isBehind) return beginPlain(position);
+  // A full page may be the last one: the first round makes sure that the total is not too low.
+  const isLast = position.rounds > 0 && total <= start + received;
+  if (!isBehind && received === length && !isLast && hasMore !== false) {
+    return goTo({ ...position, page: page + 1, pageMark: mark });
+  }
+  if (hasMore === true) return beginPlain(position);
+  const reach = isBehind ? start : start + received;
+  if (total > reach) return beginPlain(position);
+  const isFirstAll = position.pages === 2 && position.reach === length;
+  if (isBehind && isFirstAll) return endNumbered(position, true, { isSingle: true });
+  const shown = isBehind ? [] : marks;
+  const top: NumberedPosition = {
+    ...position,
+    top: page,
+    reach,
+    recent: shown.slice(0, rememberedKeys),
+    tail: shown.slice(-rememberedKeys),
+    // Shorter than it should be by its place: pages may have become shorter, and their numbers mean other rows.
+    isDisturbed: !isBehind && received < length && total < reach && total !== received,
+    pageMark: isBehind ? '' : mark,
+  };
+  if (page === 0 || shown.some((one) => stopAt.includes(one))) return endRound(top);
+  const isDisturbed = top.isDisturbed || shown.length < fewestAtEnd;
+  return goTo({ ...top, phase: 'down', page: page - 1, isDisturbed });
+}
+
+/**
+ * From the end to the first page, or to what stood at the end in the round before. Records only leave, or move to the
+ * end: those that are not read yet come towards the walk, and none passes it but to the end. Where none has left in
+ * front of a page, the page ends where the one behind it begins; a known record shows that one has, and then what
+ * stands at the end now is read as well.
+ */
+function nextDown(position: NumberedPosition, { marks, mark }: ListedPage): Advance {
+  const { page, length, recent, tail, stopAt, firstMark } = position;
+  const received = marks.length;
+  if (received > length) return beginPlain(position, { isFixed: true });
+  const isAgain = received > 0 && (mark === position.pageMark || (page > 0 && mark === firstMark));
+  if (isAgain || (received < length && (position.total ?? 0) > page * length + received)) {
+    return beginPlain(position);
+  }
+  const known = new Set(recent);
+  const next: NumberedPosition = {
+    ...position,
+    page: page - 1,
+    isDisturbed: position.isDisturbed || received < length || marks.some((one) => known.has(one)),
+    recent: [...marks, ...recent].slice(0, rememberedKeys),
+    tail: tail.length < rememberedKeys ? [...marks, ...tail].slice(-rememberedKeys) : tail,
+    pageMark: mark,
+  };
+  return page === 0 || marks.some((one) => stopAt.includes(one)) ? endRound(next) : goTo(next);
+}
+
+function endRound(position: NumberedPosition): Advance {
+  const { reach, length, rounds, tail, distinct, isDisturbed } = position;
+  const total = position.total ?? 0;
+  const isGrown = total > reach;
+  if ((isGrown || isDisturbed) && rounds < mostRounds) {
+    return goTo({
+      ...position,
+      phase: 'up',
+      page: Math.max(0, Math.floor((total - 1) / length)),
+      rounds: rounds + 1,
+      stopAt: tail,
+      tail: [],
+      recent: [],
+      pageMark: '',
+      isDisturbed: false,
+    });
+  }
+  if (isGrown || (distinct !== null && total > distinct)) return beginPlain(position);
+  // Records that came in front of the walk have pushed others behind it. A total that never moves and is below what
+  // came would not show that.
+  const isBlind = position.isSteady && distinct !== null && total < distinct;
+  return endNumbered({ ...position, page: 0 }, !isDisturbed && position.risen === 0 && !isBlind);
+}
