@@ -66,6 +66,15 @@ describe('the architecture', () => {
     expect(wide).toEqual([]);
   });
 
+  it('keeps functions within 60 lines of their own, schemas apart', () => {
+    const long = sources.flatMap(({ path, text }) =>
+      functionsOf(text)
+        .filter(({ own }) => own > 60)
+        .map(({ name, own }) => `${path}: ${name} has ${own}`),
+    );
+    expect(long.filter((one) => !schemaLists.some((name) => one.includes(`: ${name} has `)))).toEqual([]);
+  });
+
   it('has no barrels, no default exports and no folders named by syntax', () => {
     const barrels = sources.filter(
       ({ path, text }) =>
@@ -155,4 +164,46 @@ function filesBelow(folder: string, extension = '.ts'): readonly string[] {
     .filter((name) => name.endsWith(extension))
     .map((name) => `${folder}/${name}`)
     .sort();
+}
+
+/** Functions that only list the parts of a schema. */
+const schemaLists = [
+  'entity',
+  'paginationFile',
+  'upstreamFile',
+  'authentication',
+  '(context, _flags, names)',
+];
+
+/**
+ * Functions with a body of several lines, and how many of its lines are not those of functions inside it. Prettier ends
+ * a line with each opening brace, and puts the closing one at the indentation of the line where the function begins.
+ */
+function functionsOf(text: string): readonly { readonly name: string; readonly own: number }[] {
+  const lines = text.split('\n');
+  const indentOf = (line: string): number => line.search(/\S/);
+  const found = lines.flatMap((line, at) => {
+    if (
+      !/(=> \{|\)(: [^=]*)? \{)$/.test(line) ||
+      /^\s*(\} )?(if|else|for|while|switch|catch|try) /.test(line)
+    ) {
+      return [];
+    }
+    const indent = indentOf(line);
+    const isEndOfHead = /^\s*[)}\]]/.test(line);
+    const head = isEndOfHead
+      ? lines.findLastIndex((one, above) => above < at && indentOf(one) === indent)
+      : at;
+    const end = lines.findIndex((one, below) => below > at && indentOf(one) === indent);
+    return [{ head, end, name: /(?:function\*?|const) (\w+)/.exec(lines[head] ?? '')?.[1] ?? line.trim() }];
+  });
+  return found.map(({ head, end, name }) => {
+    const inside = found.filter((other) => other.head > head && other.end < end);
+    const covered = new Set(inside.flatMap((one) => span(one.head, one.end)));
+    return { name, own: span(head, end).length - covered.size };
+  });
+}
+
+function span(from: number, to: number): readonly number[] {
+  return Array.from({ length: to - from + 1 }, (_, index) => from + index);
 }

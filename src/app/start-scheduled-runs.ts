@@ -314,12 +314,7 @@ async function openAll(options: ScheduledRunsOptions, onOpened: OnOpened) {
   let served: ServedConfig | null = null;
   let older: { readonly config: ServedConfig; readonly over: AbortSignal } | null = null;
   const stopping = new AbortController();
-  const metrics = openMetrics({
-    version: programVersion(),
-    clock,
-    sample: async () => (await served?.sample()) ?? { connectors: [], depth: [], isRedisUp: false },
-    connectorSeries: options.settings.http.connectorSeries,
-  });
+  const metrics = workerMetrics(options, () => served);
   const slots = openRunSlots(maxRuns);
   const tellError = gateErrors(log, clock);
   const serve = (config: WorkerConfig, beforeJobs: (opened: OpenedConfig) => Promise<void>) =>
@@ -373,10 +368,7 @@ async function openAll(options: ScheduledRunsOptions, onOpened: OnOpened) {
     const closing = older?.over.aborted === false ? older.config : null;
     await Promise.all([closing?.stop(), (served ?? first).stop()]);
   });
-  // Warns of a setup that may lose jobs later, while none is lost yet. Never rejects.
-  const examined = examineRedis(options.settings.redis, clock).then((findings) => {
-    for (const { what, state, detail } of findings) if (state !== 'ok') log.warn({}, `${what}: ${detail}`);
-  });
+  const examined = warnOfRedis(options);
   onOpened(() => examined);
   log.info(
     { ...factsOf(first), version: programVersion(), http: urlOf(monitor) },
@@ -427,6 +419,22 @@ async function openAll(options: ScheduledRunsOptions, onOpened: OnOpened) {
         .finally(() => over.abort());
     },
   };
+}
+
+function workerMetrics({ settings, clock }: ScheduledRunsOptions, served: () => ServedConfig | null) {
+  return openMetrics({
+    version: programVersion(),
+    clock,
+    sample: async () => (await served()?.sample()) ?? { connectors: [], depth: [], isRedisUp: false },
+    connectorSeries: settings.http.connectorSeries,
+  });
+}
+
+/** Warns of a setup that may lose jobs later, while none is lost yet. Never rejects. */
+async function warnOfRedis({ settings, log, clock }: ScheduledRunsOptions): Promise<void> {
+  for (const { what, state, detail } of await examineRedis(settings.redis, clock)) {
+    if (state !== 'ok') log.warn({}, `${what}: ${detail}`);
+  }
 }
 
 /** How long a reload waits for runs of the config before the newest. */

@@ -90,25 +90,7 @@ function buildConnector(
       note,
       signIns: { connector: name, sink, key },
     });
-  const {
-    freshWithin: freshWithinMs = null,
-    onSchemaChange,
-    history,
-    include,
-    exclude,
-    entities: named,
-    retention = null,
-  } = file;
-  const alike = [
-    definition.name,
-    freshWithinMs,
-    onSchemaChange,
-    history ?? null,
-    include ?? null,
-    exclude,
-    named,
-    retention,
-  ];
+  const alike = [definition.name, ...sharedBetween(file)];
   const entities = likeEntities(alike, note, (noting) =>
     buildEntities({ file, definition, at, note: noting }),
   );
@@ -133,7 +115,7 @@ function buildConnector(
     storedIn: { name, sink },
     schedule: file.schedule ?? null,
     /** How old stored data may be before an operator is alerted; null: no limit. */
-    freshWithinMs,
+    freshWithinMs: file.freshWithin ?? null,
     /** Partitions walked at a time. */
     concurrency: file.concurrency ?? definition.rateLimit.concurrency,
     /** False: the rate of the connector type applies, until the API states another one. */
@@ -144,6 +126,15 @@ function buildConnector(
     /** The files that are fetched after each sync; null: none. */
     downloads,
   };
+}
+
+/** Settings by which the entities of connectors are alike. */
+function sharedBetween(file: ConnectorFile) {
+  const { freshWithin, onSchemaChange, history, include, exclude, entities, retention } = file;
+  const [within, versions, included, kept] = [freshWithin, history, include, retention].map(
+    (one) => one ?? null,
+  );
+  return [within, onSchemaChange, versions, included, exclude, entities, kept];
 }
 
 /** Refuses `history` for a JSONL sink: every change is a separate line there, and stays. */

@@ -234,13 +234,6 @@ function neededFields(
     why,
     mayHash,
   });
-  const children = [...chosen].flatMap(([name, { parents }]) =>
-    parents.includes(entity.name)
-      ? (definition.entities.get(name)?.parents ?? [])
-          .filter((parent) => parent.entity === entity.name)
-          .map((parent) => ({ name, ...parent }))
-      : [],
-  );
   const download = actions.get('download');
   return [
     ...[...(actions.get('get')?.key.values() ?? [])].map((field) =>
@@ -250,7 +243,7 @@ function neededFields(
     ...(download?.file?.version ?? []).map((field) =>
       needed(field, 'what tells that a file has changed', true),
     ),
-    ...children.flatMap(({ name, params, when, marker }) => [
+    ...childrenOf(definition, entity, chosen).flatMap(({ name, params, when, marker }) => [
       ...[...params.values()].map((field) => needed(field, `needed to ask for ${name}`)),
       ...when.map(({ field }) => needed(field, `what decides whether there are ${name}`)),
       ...(marker === null ? [] : [needed(marker.field, `what tells that ${name} have changed`)]),
@@ -283,6 +276,17 @@ function neededFields(
           .filter((name) => !explode.carry.includes(name))
           .map((name) => needed(`${explode.field}.${name}`, 'part of the key', true))),
   ];
+}
+
+/** What is read below an entity's records, with the link to them. */
+function childrenOf(definition: Definition, entity: Entity, chosen: ReadEntities) {
+  return [...chosen].flatMap(([name, { parents }]) =>
+    parents.includes(entity.name)
+      ? (definition.entities.get(name)?.parents ?? [])
+          .filter((parent) => parent.entity === entity.name)
+          .map((parent) => ({ name, ...parent }))
+      : [],
+  );
 }
 
 /** To be increased when the same rules produce other values: every masked entity is then read in full. */

@@ -8,6 +8,7 @@ import {
 } from '../../app/publish-target.ts';
 import { usage } from '../../core/errors.ts';
 import { firstNames } from '../../definitions/suggest-name.ts';
+import type { PublishedEntity } from '../../publish/manifest.ts';
 import { heldBackTexts, type PublishEnd } from '../../publish/publication.ts';
 import { catalogueOf, readPublished, dialectNames, generate } from '../../publish/published-schema.ts';
 import type { PrunedTarget } from '../../publish/target.ts';
@@ -83,19 +84,7 @@ const publishStatus = command({
         terminal.print(`  ! The next publication has all rows again, because ${newGeneration}`);
       }
       for (const line of [...unfinished, ...heldBackTexts(heldBack)]) terminal.print(`  ! ${line}`);
-      const followed = entities.filter((one) => isStillPublished(target, one));
-      const known = followed.flatMap(({ asOf }) => (asOf === null ? [] : [asOf])).toSorted();
-      const [oldest] = known;
-      const never = followed.length - known.length;
-      const left = entities.length - followed.length;
-      const parts = [
-        counted(entities.length, 'entity', 'entities'),
-        oldest !== undefined &&
-          `${never === 0 ? '' : `${count(known.length)} of them `}complete as of ${longAgo(oldest, clock.now())} or later`,
-        never > 0 && `${count(never)} never read completely`,
-        left > 0 && `${count(left)} no longer in the config`,
-      ];
-      terminal.print(`  ${parts.filter((part) => part !== false).join(', ')}`);
+      terminal.print(`  ${completeness(target, entities, clock.now())}`);
       if (names.length === 0) return code;
       const rows = entities.map(({ connector, entity, generation, base, through, asOf }) => [
         `${connector}/${entity}`,
@@ -113,6 +102,23 @@ const publishStatus = command({
     });
   },
 });
+
+/** How many entities a publication has, and how old they are. */
+function completeness(target: PublishSettings, entities: readonly PublishedEntity[], now: number): string {
+  const followed = entities.filter((one) => isStillPublished(target, one));
+  const known = followed.flatMap(({ asOf }) => (asOf === null ? [] : [asOf])).toSorted();
+  const [oldest] = known;
+  const never = followed.length - known.length;
+  const left = entities.length - followed.length;
+  const parts = [
+    counted(entities.length, 'entity', 'entities'),
+    oldest !== undefined &&
+      `${never === 0 ? '' : `${count(known.length)} of them `}complete as of ${longAgo(oldest, now)} or later`,
+    never > 0 && `${count(never)} never read completely`,
+    left > 0 && `${count(left)} no longer in the config`,
+  ];
+  return parts.filter((part) => part !== false).join(', ');
+}
 
 const statusColumns = [
   ...leftColumns('entity'),

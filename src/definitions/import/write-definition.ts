@@ -352,24 +352,37 @@ function writePaging(paging: Paging, list: Operation, mode: ModeName): WrittenPa
     flagKeys: 'more' in paging && !(isDirect && paging.kind === 'token') ? keysOf('more', paging.more) : [],
     totalKeys: keysOf('total', paging.total),
   });
-  const written = (
-    { kind, ...pagination }: JsonObject,
-    params: WrittenPaging['params'],
-    direct?: JsonObject,
-    notes: readonly string[] = [],
-  ): WrittenPaging => ({
-    pagination: { kind: kind ?? '', ...pagination, ...parts, ...keys },
+  const { pagination, params, direct, notes = [] } = kindParts(paging, list, isDirect, keysOf);
+  return {
+    pagination: { ...pagination, ...parts, ...keys },
     params: { ...params, ...sizeParams },
     metadata,
     paging: isDirect ? direct : undefined,
     notes: [`paging: ${paging.evidence}`, ...sizeNotes, ...notes],
-  });
+  };
+}
+
+interface KindParts {
+  readonly pagination: JsonObject;
+  readonly params: WrittenPaging['params'];
+  /** The paging of a service that is called directly, where it differs. */
+  readonly direct?: JsonObject;
+  readonly notes?: readonly string[];
+}
+
+/** What is written for each kind of paging, apart from sizes, flags and totals. */
+function kindParts(
+  paging: Paging,
+  list: Operation,
+  isDirect: boolean,
+  keysOf: (role: 'token', told: Told | null) => readonly string[],
+): KindParts {
   switch (paging.kind) {
     case 'single':
-      return written({ kind: 'single' }, {});
+      return { pagination: { kind: 'single' }, params: {} };
     case 'offset': {
       const { name } = paging.param;
-      return written({ kind: 'offset', offsetParam: name }, { [name]: { type: 'integer' } });
+      return { pagination: { kind: 'offset', offsetParam: name }, params: { [name]: { type: 'integer' } } };
     }
     case 'page': {
       const { param, first, isFirstGuessed, size } = paging;
@@ -379,46 +392,54 @@ function writePaging(paging: Paging, list: Operation, mode: ModeName): WrittenPa
         first,
         ...(size === null && { maxSize: 100 }),
       };
-      return written(pagination, { [param.name]: { type: 'integer' } }, undefined, [
+      const notes = [
         ...(isFirstGuessed ? [`first: ${first} # guessed`] : []),
         ...(size === null ? ['maxSize: 100 # guessed; no parameter for the size of a page'] : []),
-      ]);
+      ];
+      return { pagination, params: { [param.name]: { type: 'integer' } }, notes };
     }
     case 'lastRecord': {
       const { name } = paging.param;
-      return written({ kind: 'lastRecord', tokenParam: name, field: 'id' }, { [name]: { type: 'string' } });
+      const pagination = { kind: 'lastRecord', tokenParam: name, field: 'id' };
+      return { pagination, params: { [name]: { type: 'string' } } };
     }
     case 'token': {
       const { param, token, more } = paging;
       const tokenKeys = isDirect ? [directKeys.token] : keysOf('token', token);
       const flagKeys = isDirect && more !== null ? [directKeys.more] : [];
-      return written(
-        { kind: 'pageToken', tokenParam: param.name, tokenKeys, ...stated({ flagKeys }) },
-        { [param.name]: { type: 'string' } },
-        {
+      return {
+        pagination: { kind: 'pageToken', tokenParam: param.name, tokenKeys, ...stated({ flagKeys }) },
+        params: { [param.name]: { type: 'string' } },
+        direct: {
           kind: 'cursor',
           token: placeOf(token),
           ...stated({ more: more === null ? undefined : placeOf(more) }),
         },
-      );
+      };
     }
-    case 'address': {
-      // Hosted: the token is a parameter of the address. Direct: the parameters of the address are sent.
-      const { param, address } = paging;
-      const name = param?.name ?? freeName(list, ['next_page', 'next_page_of_listing']);
-      const sent = param?.sent ?? name;
-      const tokenKeys = isDirect ? [directKeys.token] : [{ key: address.key ?? '', param: sent }];
-      // The file does not say which parameter of the address is the token.
-      const keep = param === null ? 'any' : [sent];
-      const { path } = address.place;
-      const direct = path === undefined ? { kind: 'linkHeader', keep } : { kind: 'nextUrl', path, keep };
-      return written(
-        { kind: 'pageToken', tokenParam: name, tokenKeys },
-        { [name]: { type: 'string' } },
-        direct,
-      );
-    }
+    case 'address':
+      return addressParts(paging, list, isDirect);
   }
+}
+
+function addressParts(
+  { param, address }: Extract<Paging, { readonly kind: 'address' }>,
+  list: Operation,
+  isDirect: boolean,
+): KindParts {
+  // Hosted: the token is a parameter of the address. Direct: the parameters of the address are sent.
+  const name = param?.name ?? freeName(list, ['next_page', 'next_page_of_listing']);
+  const sent = param?.sent ?? name;
+  const tokenKeys = isDirect ? [directKeys.token] : [{ key: address.key ?? '', param: sent }];
+  // The file does not say which parameter of the address is the token.
+  const keep = param === null ? 'any' : [sent];
+  const { path } = address.place;
+  const direct = path === undefined ? { kind: 'linkHeader', keep } : { kind: 'nextUrl', path, keep };
+  return {
+    pagination: { kind: 'pageToken', tokenParam: name, tokenKeys },
+    params: { [name]: { type: 'string' } },
+    direct,
+  };
 }
 
 /** A token needs no size: where nothing says how large a page may be, the service decides. */

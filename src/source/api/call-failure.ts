@@ -218,16 +218,14 @@ export function classifyAnswer(
   const { status } = answer;
   const upstream = readUpstreamMessage(textOfBody(answer.body));
   const afterMs = retryAfterMs(answer.header('retry-after'), answer.header('date'), now);
-  const { fail, throttle, again, setAside, named, ...failure } = failuresOf(facts, {
+  const failures = failuresOf(facts, {
     status,
     words: upstream.text,
     waitMs: afterMs,
     context: { status, namesConnector: upstream.isJson && connectorWords.test(upstream.text) },
     say: (advice) => sentence(facts, status, shownWords(facts, redact(upstream.text)), advice),
   });
-
-  // Error codes of the program's own `serve` for a failure of the third party behind it, where the status alone would
-  // be misleading.
+  const { fail, throttle, setAside, named, quota, staleToken } = failures;
   const says = (code: string): boolean => upstream.errorCodes.includes(code);
   if (named !== null) return named;
   if (status >= 300 && status < 400) {
@@ -257,10 +255,10 @@ export function classifyAnswer(
     });
   }
   if (status === 402 || (status === 403 && !says('upstream_forbidden') && quotaWords.test(upstream.text))) {
-    return failure.quota();
+    return quota();
   }
   if (isStaleToken(status, upstream.text, facts) || (facts.hasPageToken && says('upstream_stale_token'))) {
-    return failure.staleToken();
+    return staleToken();
   }
   if (status === 400 && /specify.{0,60}organi[sz]ation/i.test(upstream.text)) {
     return fail(
@@ -269,20 +267,33 @@ export function classifyAnswer(
       'the credentials span several organizations: set api.organizationId',
     );
   }
+  return classifyRefusal(status, upstream, facts, failures);
+}
+
+/** Classifies what the service answers to a caller that it knows: the first case that fits decides. */
+function classifyRefusal(
+  status: number,
+  { errorCodes }: UpstreamMessage,
+  facts: CallFacts,
+  { fail, again, setAside, smallerPage, tooLarge, pause }: ReturnType<typeof failuresOf>,
+): CallFailure {
+  // Error codes of the program's own `serve` for a failure of the third party behind it, where the status alone would
+  // be misleading.
+  const says = (code: string): boolean => errorCodes.includes(code);
   if (status === 403) {
     const may = facts.purpose === 'execute' ? 'the connector may read' : 'the credentials may do';
     return fail('FORBIDDEN', setAside, `check what ${may}`);
   }
   if (status === 404 || status === 410) return fail('NOT_FOUND', setAside, 'it is deleted or not shared');
-  if (status === 504 && facts.canShrink) return failure.smallerPage();
-  if (says('upstream_too_large') || (status === 413 && facts.canShrink)) return failure.tooLarge();
+  if (status === 504 && facts.canShrink) return smallerPage();
+  if (says('upstream_too_large') || (status === 413 && facts.canShrink)) return tooLarge();
   if (says('upstream_unusable')) {
     return fail('UPSTREAM', setAside, 'asking again would not help: check the host and its addresses');
   }
   // Our own `serve` asks the third party before it changes anything.
-  const isUndone = upstream.errorCodes.some((code) => code.startsWith('upstream_'));
+  const isUndone = errorCodes.some((code) => code.startsWith('upstream_'));
   const done = isUndone ? 'nothing was changed: try it again later' : mayBeDone;
-  const next = facts.isWrite === true ? done : failure.pause;
+  const next = facts.isWrite === true ? done : pause;
   if (status === 408 || status === 504) return fail('TIMEOUT', 'retry', next, again);
   const isConflict = status === 409 && facts.isWrite === true;
   if ((status === 409 && !isConflict) || status === 425 || status >= 500) {
