@@ -140,7 +140,7 @@ export async function runAllowingDeletes(
   const job = await reached.queues.enqueue(sinkId, name, 'manual', { by, allowDeletes: true });
   const text = queuedText(job);
   if (!job.isNew) {
-    throw usage(`${name} is ${text}, without allowing deletes. Ask again when that run has ended.`);
+    throw usage(`${name} is ${text}: that run deletes what it was allowed to. Ask again when it has ended.`);
   }
   tell(`${name}: ${text}`, { connector: name, ...job });
 }

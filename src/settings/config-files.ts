@@ -124,7 +124,7 @@ function readNamed(main: WrittenFile, names: unknown, { env, edited }: Reading) 
       folders.add(kindOf(place) === 'folder' ? place : path.dirname(place));
       for (const file of found) places.add(file);
       if (found.length > 0) continue;
-      const what = named.includes('*') ? 'patterns are not supported' : 'nothing is found';
+      const what = named.includes('*') ? 'got a pattern (name its folder)' : 'nothing is found';
       add(index, `expected a file or a folder of YAML files, ${what}: ${JSON.stringify(named)}`);
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);

@@ -171,12 +171,20 @@ describe('a person with a token that may act', () => {
 
 describe('a person whose pages are those of a worker', () => {
   it('has it run, allow deletes once, and publish, under the own name', async () => {
+    await world.cli('sync', 'members', '--full');
+    const address = '/act/allow-deletes?connector=members';
+    const asked = await anna.ask(address);
+    expect(asked.text).toContain('At the last run these were 23 of list_members');
+    // No worker serves yet; another person asks at the same time.
+    const forms = [asked, await anna.ask(address)];
+    const answers = await Promise.all(forms.map(async (one) => (await anna.confirm(one)).text));
+    const taken = answers.filter((text) => text.includes('members: waiting for a worker to take it'));
+    expect([taken.length, answers.filter((text) => text.includes('members is already waiting: '))]).toEqual([
+      1,
+      [expect.stringContaining('that run deletes what it was allowed to. Ask again when it has ended.')],
+    ]);
     await using worker = await serveWorkerPages(config, ['members', 'newsletter']);
     const actor = await openActor(worker, 'token-of-anna-0123');
-    await world.cli('sync', 'members', '--full');
-    const asked = await actor.ask('/act/allow-deletes?connector=members');
-    expect(asked.text).toContain('At the last run these were 23 of list_members');
-    expect((await actor.confirm(asked)).text).toMatch(/members: (waiting for a worker|a worker has)/);
     await eventually(async () => (await noted())[0]?.action === 'allow-deletes');
     await eventually(async () => (await actor.ask('/act/allow-deletes?connector=members')).status === 409);
     const [deleting = ''] = await world.runsOf('members');

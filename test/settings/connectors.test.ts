@@ -77,7 +77,8 @@ describe('connectors in files of their own', () => {
   it.each(
     Object.entries({
       '[./none]': '.0: expected a file or a folder of YAML files, nothing is found: "./none"',
-      '[./connectors/*.yaml]': '.0: expected a file or a folder of YAML files, patterns are not supported',
+      '[./connectors/*.yaml]':
+        '.0: expected a file or a folder of YAML files, got a pattern (name its folder)',
       './none.yaml': ': expected a file or a folder of YAML files, nothing is found',
       '[1]': '.0: expected a string, got a number',
       '[]': ': expected at least 1 elements, got 0',
