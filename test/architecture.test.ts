@@ -47,6 +47,11 @@ describe('the architecture', () => {
     expect(circles(sources)).toEqual([]);
   });
 
+  it('has no two files of the same name', () => {
+    const names = sources.map(({ path }) => path.split('/').at(-1) ?? '');
+    expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([]);
+  });
+
   it('writes relative imports with their extension', () => {
     const bare = [...sources, ...tests].flatMap(({ path, imports }) =>
       imports
