@@ -5,7 +5,7 @@ import { parse } from 'yaml';
 import * as z from 'zod';
 import { defaultTimings } from '../src/jobs/worker-context.ts';
 import { startMonitor } from '../src/monitor/start-monitor.ts';
-import { tablesSql } from '../src/sinks/sqlite/open-database.ts';
+import { tablesSql } from '../src/sinks/sqlite/sqlite-schema.ts';
 import { openMetrics, openSeries } from '../src/telemetry/metrics.ts';
 
 const document = readdirSync('docs/operations')

@@ -26,7 +26,7 @@ export function accessSink(sink: SinkPlace): SinkAccess {
       return fileAccess({
         file: sink.path,
         place: sink.path,
-        loadFormat: async () => (await import('./sqlite/open-database.ts')).sqliteFormat,
+        loadFormat: async () => (await import('./sqlite/sqlite-schema.ts')).sqliteFormat,
         open: async (how) => {
           const { openSqliteSink } = await import('./sqlite/sqlite-sink.ts');
           return await openSqliteSink({ ...how, file: sink.path });

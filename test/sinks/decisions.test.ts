@@ -75,7 +75,7 @@ import { agreesWithStored, readWhole } from '../../src/sinks/ledger/runs/ledger-
 import type { Doubt, Seal, StoredProof } from '../../src/sinks/partition.ts';
 import type { EntityReport } from '../../src/sinks/run-report.ts';
 import type { RunPlan } from '../../src/sinks/sink.ts';
-import { tablesSql } from '../../src/sinks/sqlite/open-database.ts';
+import { tablesSql } from '../../src/sinks/sqlite/sqlite-schema.ts';
 import type { Database, Tx } from '../../src/sql/database.ts';
 import { openSqliteDatabase } from '../../src/sql/sqlite/open-sqlite-database.ts';
 import { openSqlite } from '../../src/sql/sqlite/open-sqlite.ts';

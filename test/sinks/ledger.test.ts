@@ -17,7 +17,7 @@ import {
 import { openRawRows } from '../../src/sinks/ledger/row-blocks.ts';
 import { openLedgerFile } from '../../src/sinks/sqlite/sqlite-sink.ts';
 import { sqliteTables } from '../../src/sinks/sqlite/sqlite-tables.ts';
-import { sqliteFormat, tablesSql } from '../../src/sinks/sqlite/open-database.ts';
+import { sqliteFormat, tablesSql } from '../../src/sinks/sqlite/sqlite-schema.ts';
 import type { Tx } from '../../src/sql/database.ts';
 import { openSqlite } from '../../src/sql/sqlite/open-sqlite.ts';
 import { sqliteDialect } from '../../src/sql/sqlite/sqlite-tx.ts';

@@ -412,7 +412,8 @@ describe.each(databaseKinds)('a snapshot of $name', ({ open }) => {
     expect(await read(snapshot, 5_000)).toEqual([]);
     const lengths: number[] = [];
     for await (const batch of snapshot.batches(byId, { from: 0 })) lengths.push(batch.length);
-    expect(lengths).toEqual([100, 1_000, 134]);
+    // A cursor of PostgreSQL begins with few rows, whose lengths say how many to ask for next.
+    expect(lengths).toEqual(db.dialect.name === 'sqlite' ? [1_000, 234] : [100, 1_000, 134]);
   });
 
   it('ends a batch by the length of its rows, and keeps all digits of integers', async ({ db }) => {

@@ -1,6 +1,6 @@
 /**
  * The ledger's tables, except those for change counters and holders of connectors, which belong to the database's
- * driver. The text is PostgreSQL's; `src/sinks/sqlite/open-database.ts` says it for SQLite. Texts compare by their
+ * driver. The text is PostgreSQL's; `src/sinks/sqlite/sqlite-schema.ts` says it for SQLite. Texts compare by their
  * bytes, flags are 0 and 1.
  *
  * `_sync_tables`, `_sync_connectors`: `as_of` of a table is when the newest chain began that read all of it; `last_row`

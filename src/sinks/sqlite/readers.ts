@@ -20,8 +20,8 @@ import {
   fileAt,
   movedError,
   toSinkError,
-  sqliteFormat,
 } from './open-database.ts';
+import { sqliteFormat } from './sqlite-schema.ts';
 import { sqliteTables } from './sqlite-tables.ts';
 
 /* Readers of a sink. Each throws `SyncError` SINK_FAILED where there is no sink. */

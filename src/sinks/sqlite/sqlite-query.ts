@@ -18,7 +18,8 @@ import {
   type OfferedView,
   type OnViews,
 } from '../records/offered-views.ts';
-import { openReadonlyDatabase, toSinkError, sqliteFormat } from './open-database.ts';
+import { openReadonlyDatabase, toSinkError } from './open-database.ts';
+import { sqliteFormat } from './sqlite-schema.ts';
 import { sqliteTables } from './sqlite-tables.ts';
 
 interface ViewQuery {

@@ -17,8 +17,8 @@ import {
   storedId,
   noteCommit,
   takeSeqsOf,
-  sqliteFormat,
 } from './open-database.ts';
+import { sqliteFormat } from './sqlite-schema.ts';
 import { processUser } from '../requests.ts';
 import { numbered, type RecordTables, type LedgerDriver, type Taken } from '../ledger/driver.ts';
 import type { Ledger } from '../ledger/ledger.ts';

@@ -9,12 +9,8 @@ import { checkTemporaryFolder } from '../../../src/files/private-file.ts';
 import { ledgerSink } from '../../../src/sinks/ledger/ledger-sink.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
 import type { Sink, SinkOptions } from '../../../src/sinks/sink-access.ts';
-import {
-  openDatabase,
-  openReadonlyDatabase,
-  sqliteFormat,
-  toSinkError,
-} from '../../../src/sinks/sqlite/open-database.ts';
+import { openDatabase, openReadonlyDatabase, toSinkError } from '../../../src/sinks/sqlite/open-database.ts';
+import { sqliteFormat } from '../../../src/sinks/sqlite/sqlite-schema.ts';
 import { openLedgerFile } from '../../../src/sinks/sqlite/sqlite-sink.ts';
 import { sqliteTables } from '../../../src/sinks/sqlite/sqlite-tables.ts';
 import { jsonlKind, sqliteKind } from '../../contracts/file-sink/file-sink-kind.ts';

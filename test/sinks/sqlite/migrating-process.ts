@@ -1,5 +1,6 @@
 import Database from 'better-sqlite3';
-import { openDatabase, sqliteFormat } from '../../../src/sinks/sqlite/open-database.ts';
+import { openDatabase } from '../../../src/sinks/sqlite/open-database.ts';
+import { sqliteFormat } from '../../../src/sinks/sqlite/sqlite-schema.ts';
 import { madeUpMigrations } from '../../support/sinks/made-up-versions.ts';
 
 /**

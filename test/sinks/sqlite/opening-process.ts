@@ -1,5 +1,6 @@
 import { join } from 'node:path';
-import { openDatabase, sqliteFormat } from '../../../src/sinks/sqlite/open-database.ts';
+import { openDatabase } from '../../../src/sinks/sqlite/open-database.ts';
+import { sqliteFormat } from '../../../src/sinks/sqlite/sqlite-schema.ts';
 
 /** Opens one new file after the other, each at a moment that was agreed on with other processes. */
 const [folder = '', files = '', startAtMs = ''] = process.argv.slice(2);
