@@ -63,7 +63,7 @@ export function blocksOf(document: string, language: string): readonly string[] 
 export function callsOf(document: string): readonly string[] {
   const text = readFileSync(document, 'utf8');
   const spans = [...text.matchAll(/`([^`\n]+)`/g)].map(([, span = '']) => span);
-  const lines = ['sh', 'ini']
+  const lines = ['sh', 'bash', 'ini']
     .flatMap((language) => blocksOf(document, language))
     .flatMap((block) => block.split('\n'));
   const calls = [...spans, ...lines].flatMap((line) => {
