@@ -177,6 +177,9 @@ function sqlName({ connector, entity }: NamedEntity): string {
   return [fileName, connector, entity].map(quoted).join('.');
 }
 
+/** Without a collation: DuckDB refuses to compare a column of one with a text of another. */
+const textType = 'text';
+
 /** The tables of an open file. */
 function tablesIn(session: Session, file: string): TargetTables {
   return {
@@ -184,6 +187,7 @@ function tablesIn(session: Session, file: string): TargetTables {
     at,
     nameOf: ({ connector, entity }) => `${connector}.${entity}`,
     sqlName,
+    textType,
     typesThere: async (entity) => await typesThere(session, entity),
     keyProblem: () => Promise.resolve(null),
     size: async () => ({ files: 1, bytes: (await stat(file)).size }),
@@ -280,8 +284,8 @@ async function openBuild({
       return true;
     },
     commit: async () => {
-      await finish(session, staging);
       try {
+        await finish(session, staging);
         isPlaced = await place({ staging, file, old, clock, signal });
         return isPlaced;
       } catch (error) {
@@ -310,7 +314,8 @@ async function openCompacted(duckdb: Asking, from: string, to: string): Promise<
     await session.run('DETACH copied_from');
     await chmod(to, (await stat(from)).mode);
     return session;
-  } catch {
+  } catch (error) {
+    if (!(error instanceof SyncError) || error.context['cause'] !== 'Constraint') throw error;
     throw new SyncError(
       `${from} cannot be written table by table: tables of others in it refer to each other. Remove it, then publish again.`,
       { code: 'TARGET_FAILED', recovery: 'stop', context: { path: from } },
@@ -348,7 +353,9 @@ async function openStage(session: Session, { kind }: TablePlan, entity: PlannedE
   const isNew = kind !== 'keep';
   const types = [...columns.map(({ type }) => binaryType[type]), ...ownColumns.map(({ type }) => type)];
   const begin = async (): Promise<void> => {
-    if (!isNew) await session.run(`CREATE OR REPLACE TEMPORARY TABLE stage (${columnsSql(entity)})`);
+    if (!isNew) {
+      await session.run(`CREATE OR REPLACE TEMPORARY TABLE stage (${columnsSql(entity, textType)})`);
+    }
     const to = isNew
       ? { catalog: fileName, schema: entity.connector, name: entity.entity }
       : { catalog: 'temp', schema: 'main', name: 'stage' };

@@ -18,7 +18,7 @@ import {
 } from './table-target.ts';
 import type { PlannedEntity, Target } from './target.ts';
 import type { PublishPlace } from '../settings/settings.ts';
-import { binaryType, tableName } from '../sinks/postgres/column-types.ts';
+import { binaryType, sqlType, tableName } from '../sinks/postgres/column-types.ts';
 import type { StoredRecord } from '../sinks/readings.ts';
 import { keepalives } from '../sql/postgres/connections.ts';
 import { type BinaryValue, encodeRows } from '../sql/postgres/encode-binary.ts';
@@ -86,15 +86,23 @@ function openPostgresDatabase(
         if (purpose !== 'probe' && !(await server.read(isThere))) {
           await server.transact(async (tx) => await makeTarget(tx, schema, place));
         }
-        const transaction = await openTransaction(server, 'write', signal);
-        if (purpose === 'probe') await makeTarget(transaction.tx, schema, place);
-        return changeIn(transaction, opened);
+        const change = changeIn(await openTransaction(server, 'write', signal), opened);
+        if (purpose !== 'probe') return change;
+        try {
+          await makeTarget(change.db, schema, place);
+          return change;
+        } catch (error) {
+          await change[Symbol.asyncDispose]();
+          throw error;
+        }
       }),
     leftovers: () => Promise.resolve([]),
     incompatible: (found, advice) => incompatible(place, found, advice),
     [Symbol.asyncDispose]: async () => await server[Symbol.asyncDispose](),
   };
 }
+
+const textType = sqlType.string;
 
 interface PostgresTables extends TargetTables {
   readonly db: Tx;
@@ -109,6 +117,7 @@ function tablesIn(db: Tx, { server: { place }, at }: Opened): PostgresTables {
     at,
     nameOf,
     sqlName,
+    textType,
     typesThere: async (entity) => await typesThere(db, sqlName(entity)),
     keyProblem: async (entity, given) =>
       (await uniqueIndexes(db, sqlName(entity))).some((index) => isOnKey(index, given))
@@ -130,7 +139,7 @@ function tablesIn(db: Tx, { server: { place }, at }: Opened): PostgresTables {
 
 type Transaction = Awaited<ReturnType<typeof openTransaction>>;
 
-function changeIn(transaction: Transaction, opened: Opened): TableChange {
+function changeIn(transaction: Transaction, opened: Opened): TableChange & PostgresTables {
   const { tx } = transaction;
   const tables = tablesIn(tx, opened);
   let stages = 0;
@@ -146,7 +155,7 @@ function changeIn(transaction: Transaction, opened: Opened): TableChange {
     },
     stage: (plan, entity) => {
       const name = `stage_${(stages += 1)}`;
-      tx.put(`CREATE TEMPORARY TABLE ${name} (${columnsSql(entity)}) ON COMMIT DROP`);
+      tx.put(`CREATE TEMPORARY TABLE ${name} (${columnsSql(entity, textType)}) ON COMMIT DROP`);
       const stage = `pg_temp.${name}`;
       const copy = copyInto(stage, entity);
       return Promise.resolve<Stage>({

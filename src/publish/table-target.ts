@@ -60,6 +60,8 @@ export interface TargetTables {
   /** The name of an entity's table for people, and as statements have it. */
   readonly nameOf: (entity: NamedEntity) => string;
   readonly sqlName: (entity: NamedEntity) => string;
+  /** The type of columns of texts, which are compared byte by byte. */
+  readonly textType: string;
   /** Types of the columns of a table by their names, as `binaryType` has them; null where there is no such table. */
   readonly typesThere: (entity: NamedEntity) => Promise<ReadonlyMap<string, string> | null>;
   /** Why rows cannot be found by this key in a table that has its columns; null where they can. */
@@ -222,19 +224,20 @@ export const ownColumns: readonly {
 
 type OwnType = 'json' | 'bigint' | 'timestamptz' | 'text' | 'boolean';
 
-/** As `CREATE TABLE` has them. Texts are compared byte by byte, whatever the locale. */
-export function columnsSql({ columns, key }: Pick<PlannedEntity, 'columns' | 'key'>): string {
+/** As `CREATE TABLE` has them. */
+export function columnsSql(
+  { columns, key }: Pick<PlannedEntity, 'columns' | 'key'>,
+  textType: string,
+): string {
   const all = [
     ...columns.map(({ name, type }) => ({ name, type: binaryType[type], isRequired: key.includes(name) })),
     ...ownColumns,
   ];
   return all
-    .map(({ name, type, isRequired }) => `${quoted(name)} ${sqlType(type)}${isRequired ? ' NOT NULL' : ''}`)
+    .map(({ name, type, isRequired }) => {
+      return `${quoted(name)} ${type === 'text' ? textType : type}${isRequired ? ' NOT NULL' : ''}`;
+    })
     .join(', ');
-}
-
-function sqlType(type: string): string {
-  return type === 'text' ? 'text COLLATE "C"' : type;
 }
 
 /** Quoted, in the order of a row. */
@@ -244,7 +247,7 @@ export function namesOf({ columns }: Pick<PlannedEntity, 'columns'>): readonly s
 
 /** Notes the table, and makes or changes it as planned. */
 async function shapeTable(change: TableChange, plan: TablePlan, entity: PlannedEntity): Promise<void> {
-  const { db, at } = change;
+  const { db, at, textType } = change;
   const table = change.sqlName(entity);
   const { kind, before } = plan;
   await db.run(
@@ -267,14 +270,15 @@ async function shapeTable(change: TableChange, plan: TablePlan, entity: PlannedE
   await change.reshape(plan, entity, async () => {
     if (kind === 'replace') await db.run(`DROP TABLE IF EXISTS ${table}`);
     if (kind === 'make' || kind === 'replace') {
-      await db.run(`CREATE TABLE ${table} (${columnsSql(entity)})`);
+      await db.run(`CREATE TABLE ${table} (${columnsSql(entity, textType)})`);
       return;
     }
     for (const name of plan.dropped) {
       await db.run(`ALTER TABLE ${table} DROP COLUMN IF EXISTS ${quoted(name)}`);
     }
     for (const { name, type } of plan.added) {
-      await db.run(`ALTER TABLE ${table} ADD COLUMN ${quoted(name)} ${sqlType(binaryType[type])}`);
+      const sqlType = type === 'string' ? textType : binaryType[type];
+      await db.run(`ALTER TABLE ${table} ADD COLUMN ${quoted(name)} ${sqlType}`);
     }
   });
 }

@@ -20,6 +20,7 @@ import { targetContract, type TargetKind } from '../contracts/target-contract.ts
 import { it } from '../support/it.ts';
 import { askDuckdbFile, duckdbTableRows } from '../support/publish/read-tables.ts';
 import {
+  addColumns,
   addEntity,
   people,
   publishedModel,
@@ -211,6 +212,30 @@ describe('a target in a DuckDB file', () => {
     const publishing = desk.publish({ beforeCommit: async () => stop.abort(new Error('stopped')) });
     await expect(publishing).rejects.toThrow('stopped');
     expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it('ends with that signal also where it was copying rows to erase others', async ({ folder }) => {
+    const stop = new AbortController();
+    await using desk = open(folder, { signal: stop.signal });
+    desk.storeLong(people(desk.model, 0), 3_000, 10_000);
+    await desk.publish();
+    const erasing = desk.target.prune(Date.now(), false, true);
+    const looking = setInterval(() => {
+      if (readdirSync(folder).some((name) => name.includes('.new-'))) stop.abort(new Error('stopped'));
+    }, 25);
+    await expect(erasing).rejects.toThrow('stopped');
+    clearInterval(looking);
+    expect(readdirSync(folder).toSorted()).toEqual(built);
+  });
+
+  it('lets readers compare its texts with those of any collation', async ({ folder }) => {
+    await using desk = open(folder);
+    const entity = await desk.publishPeople(1);
+    addColumns(entity, { name: 'late', type: 'string' });
+    store(desk.model, entity, { id: 'p1', name: 'Ada', late: 'Lovelace' });
+    await desk.publish();
+    const sql = `SELECT id FROM news.people WHERE name = 'ADA' COLLATE NOCASE AND late = 'lovelace' COLLATE NOCASE`;
+    expect(await desk.ask(sql)).toEqual([{ id: 'p1' }]);
   });
 });
 

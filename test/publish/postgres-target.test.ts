@@ -137,6 +137,18 @@ describe('a target in PostgreSQL', () => {
     await mart.refused(/a sink of connector-sync/);
   });
 
+  it('leaves no connection where it can publish nothing', async ({ folder }) => {
+    const database = schemaOf(folder);
+    await client().query(`CREATE DATABASE ${database} TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'`);
+    onTestFinished(async () => void (await client().query(`DROP DATABASE ${database} WITH (FORCE)`)));
+    const connection = { ...server().connection, database };
+    const target = openPostgresTarget({ ...placeOf(folder), connection }, tableHow);
+    await expect(target.probe()).rejects.toThrow(`Create one with ENCODING 'UTF8'`);
+    await target[Symbol.asyncDispose]();
+    const left = `SELECT 1 FROM pg_stat_activity WHERE datname = '${database}'`;
+    await expect.poll(async () => (await client().query(left)).rows).toEqual([]);
+  });
+
   it('says what to do where one of its own tables was dropped', async ({ folder }) => {
     await using mart = await open(folder);
     await mart.publishPeople(1);
