@@ -17,7 +17,7 @@ import { checkTemporaryFolder, makeTemporaryFolder } from '../files/private-file
 import { orAborted } from '../http/or-aborted.ts';
 import { hasProxies, proxyFor } from '../http/proxies.ts';
 import type { PublishPlace } from '../settings/settings.ts';
-import { listFiles, removeFile } from './folder-store.ts';
+import { explained, listFiles, removeFile } from './folder-store.ts';
 import { atOnce, type Leftover, type ObjectStore } from './target.ts';
 
 export type S3Place = Pick<
@@ -276,8 +276,8 @@ interface ObjectPlace {
 
 /** Answers that may break off before the object ends. */
 const maxBroken = 5;
-/** No file and no manifest of this program is longer. */
-const maxReadBytes = 256 * 1024 * 1024;
+/** No file of this program is longer, also where those of a folder were copied into the bucket. */
+const maxReadBytes = 512 * 1024 * 1024;
 
 /** Null where there is no such object. Rejects with TARGET_FAILED. */
 async function readObject(
@@ -309,6 +309,13 @@ const tooLong = `expected at most ${maxReadBytes} bytes, got more: this program 
 
 function unreadable({ Bucket, Key }: ObjectPlace, why: string, code: ErrorCode = 'TARGET_FAILED'): SyncError {
   return new SyncError(`Could not read s3://${Bucket}/${Key}: ${why}`, { code, recovery: 'stop' });
+}
+
+function notAsWritten(file: string, found: number, bytes: number): SyncError {
+  return new SyncError(
+    `${file} has ${found} bytes, and ${bytes} were written to it: something else changes the folder of temporary files. Publish again.`,
+    { code: 'TARGET_FAILED', recovery: 'retry', context: { file } },
+  );
 }
 
 /** Files are sent from memory, each in one request, which is sent again as a whole. */
@@ -371,8 +378,8 @@ export async function openS3Store(
     },
     put: async (name, from, { bytes, sha256 }) => {
       await checkConditions();
-      const body = await readFile(from);
-      if (body.length !== bytes) throw new Error(`${from} has ${body.length} bytes, expected ${bytes}`);
+      const body = await explained(from, async () => await readFile(from));
+      if (body.length !== bytes) throw notAsWritten(from, body.length, bytes);
       await write(name, body, Buffer.from(sha256, 'hex'));
       await rm(from);
     },

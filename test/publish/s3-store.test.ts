@@ -2,7 +2,7 @@ import { execFile, fork } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { stat, utimes, writeFile } from 'node:fs/promises';
+import { stat, unlink, utimes, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
@@ -170,6 +170,26 @@ describe('a bucket', () => {
     expect(await prune(false)).toEqual({ removed: old, waiting: none });
     expect(existsSync(staged.path)).toBe(false);
   });
+
+  it('uploads no file that something else has changed or removed', async () => {
+    const { fake, store } = await openFakeStore();
+    const staged = await stage(store, 1500);
+    await writeFile(staged.path, 'short');
+    await expectFailed(store.put('file', staged.path, staged), 'retry', /has 5 bytes, and 1500 were written/);
+    await unlink(staged.path);
+    await expectFailed(store.put('file', staged.path, staged), 'stop', /ENOENT/);
+    expect([...fake.objects.keys()]).toEqual(['raw/sync/_conditions']);
+  });
+
+  it.runIf(isLong)(
+    'reads files that are as long as those of a folder, from which they were copied',
+    async () => {
+      const { fake, store } = await openFakeStore();
+      const body = Buffer.alloc(300 * 1024 * 1024);
+      fake.objects.set('raw/sync/file', { body, modifiedAtMs: 0 });
+      expect((await store.read('file'))?.length).toBe(body.length);
+    },
+  );
 
   it('keeps files that wait for their upload to their owner', async () => {
     const { store } = await openFakeStore();
