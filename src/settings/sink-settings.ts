@@ -130,9 +130,6 @@ function occupiedPlaces(sink: Sink): readonly string[] {
   }
 }
 
-/** A PostgreSQL server, its database and the role. */
-export type PostgresAddress = Frozen<ReturnType<typeof postgresAddress>>;
-
 type NoteText = (message: string) => void;
 
 const example = 'postgresql://user@host:5432/database';

@@ -1,10 +1,8 @@
 import type { Instant } from '../core/clock.ts';
 import type { Failure } from '../core/errors.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
-import type { Params, Quarantined } from '../core/records.ts';
-import type { FileFailure } from './files.ts';
+import type { Quarantined } from '../core/records.ts';
 import type { FieldNews } from './readings.ts';
-import type { WalkFailure } from './partition.ts';
 import type { PurgeWork, WithheldOf } from './requests.ts';
 import type {
   Completeness,
@@ -159,16 +157,6 @@ export interface FileStatus {
   readonly wanted: number;
   /** Wanted files that were requested but not received. */
   readonly failed: number;
-}
-
-export interface FailedFile {
-  readonly entity: EntityName;
-  readonly params: Params;
-  readonly failure: FileFailure;
-}
-
-export interface PartitionFailure extends FailedFile {
-  readonly failure: WalkFailure;
 }
 
 export interface QuarantineRow extends Quarantined {

@@ -232,8 +232,6 @@ export function wholeOrPath(path: string, note: (message: string) => void): stri
 /** The longest text that is matched. A host name has at most 253 characters, a path 4,096. */
 const maxTextLength = 4_096;
 
-export type LinearPattern = ReturnType<typeof linearPattern>;
-
 /**
  * A regular expression from a text that is not part of this program: matched without backtracking, so that none can
  * block the process. Look-around and back-references are not supported. Throws `SyntaxError` for an invalid pattern.
