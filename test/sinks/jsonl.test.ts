@@ -189,14 +189,14 @@ describe('JSONL files', () => {
   });
 
   it('hold rows with more columns than a function of SQLite takes values', () => {
-    const columns = Array.from({ length: 250 }, (_, n) => ({ name: `c'${n}`, type: 'string' as const }));
+    const columns = Array.from({ length: 600 }, (_, n) => ({ name: `c'${n}`, type: 'string' as const }));
     const db = openSqlite(':memory:');
     const names = columns.map(({ name }) => `"${name}"`);
     db.exec(
       `CREATE TABLE t (${names.join(' TEXT, ')} TEXT, _extra, _seq, _changed_at, _run_id, _deleted_at)`,
     );
     db.exec(
-      `INSERT INTO t ("c'0", "c'249", _seq, _changed_at, _run_id) VALUES ('first', 'last', 1, 'now', 'r1')`,
+      `INSERT INTO t ("c'0", "c'599", _seq, _changed_at, _run_id) VALUES ('first', 'last', 1, 'now', 'r1')`,
     );
     const table = { entity: members, columns, key: ["c'0"] };
     const line = db
@@ -204,7 +204,7 @@ describe('JSONL files', () => {
       .pluck()
       .get();
     db.close();
-    const values = columns.map((_, n) => (n === 0 ? 'first' : n === 249 ? 'last' : null));
+    const values = columns.map((_, n) => (n === 0 ? 'first' : n === 599 ? 'last' : null));
     const by = { changedAt: 'now' as Instant, run: 'r1' as RunId };
     const expected = jsonlFormat(table).text({ values, extra: null, isDeleted: false, seq: 1, ...by });
     expect(line?.toString()).toBe(expected);
