@@ -199,8 +199,9 @@ export function walkToEnd<Own extends OwnPosition>(
     const length = known < fewestSure ? Math.max(known, look.length) : known;
     // Up to the rows that have come, nothing is missed.
     const again = length === look.length ? {} : { row, length, from: Math.max(row, look.row) };
-    const unordered = { proof: { kind: 'seam', isOrdered: growsOnly } as const, isRepeated: false };
-    return goLook(position, { ...look, ...again, found: 'gap', ...unordered });
+    const isOrdered = growsOnly && proof.isOrdered && look.proof.isOrdered;
+    const across = { proof: { kind: 'seam', isOrdered } as const, isRepeated: false };
+    return goLook(position, { ...look, ...again, found: 'gap', ...across });
   }
 
   /** A page behind the apparent end. */

@@ -328,7 +328,9 @@ function nextOverlapping(position: NumberedPosition, answer: ListedPage, { isOrd
   if (received < size && isKnown && hasMore === null) {
     // Pages that have become shorter meanwhile begin at other rows, and may show what is known from the middle.
     const isNewest = marks.at(-1) === recent.at(-1);
-    if (!isNewest || row > shownBy(position)) return beginPlain(position, { size: length });
+    // What came behind a lost seam is shown, and its place is not known.
+    const isFurther = position.steppedBack || row > shownBy(position);
+    if (!isNewest || isFurther) return beginPlain(position, { size: length });
     const isSingle = pages === 2 && recent.slice(-received).every((one, index) => one === marks[index]);
     return endNumbered(position, isSingle || isOrdered, { isSingle });
   }
@@ -337,7 +339,8 @@ function nextOverlapping(position: NumberedPosition, answer: ListedPage, { isOrd
   return overlapFrom({
     ...position,
     row,
-    recent: remember(recent, answer),
+    // A page further back, as behind a lost seam, does not end with the newest record.
+    recent: isKnown ? recent : remember(recent, answer),
     pageMark: mark,
     steppedBack: position.steppedBack && isKnown,
   });
@@ -376,6 +379,9 @@ function nextPlain(
   const isShort = received < (isFixed ? Math.max(position.length, received) : size);
   if (!isFixed && position.short > 0) return beginSmaller(position, position.short);
   const length = Math.max(position.length, received);
+  // Pages that were shorter than requested have become longer, and their numbers mean rows further behind.
+  const isLonger = page > 0 && isFixed && !rules.isFixed && position.length < Math.min(size, received);
+  const isDisturbed = position.isDisturbed || isLonger || (isCut && !position.isShortNew);
   if (
     listing.growsOnly &&
     isShort &&
@@ -395,13 +401,17 @@ function nextPlain(
     return goTo({ ...position, page: page + 1, isDisturbed: true });
   }
   if (hasMore === false || (isShort && total !== null && total <= shownBy(position) && hasMore === null)) {
-    return endPlain({ ...position, page: page + 1, length }, false, listing, rules);
+    return endPlain({ ...position, page: page + 1, length, isDisturbed }, false, listing, rules);
   }
+  const isCapped = page === 0 && isShort && !isFixed && total === null && 2 * received >= size;
   return goTo({
     ...position,
     page: page + 1,
-    row: (page + 1) * size,
+    // The service caps its pages by now: in its own size, their numbers mean the same if the cap changes.
+    size: isCapped ? received : size,
+    row: isCapped ? received : (page + 1) * size,
     isFixed,
+    isDisturbed,
     length,
     short: page > 0 && isShort && !isFixed ? received : 0,
     isShortNew: added === received,
@@ -429,7 +439,9 @@ function nextWithoutNew(
   const isWhole = received >= size || position.rounds >= mostSizes;
   // A page of known records, and of no page that came, shows another order, or as many new ones in front.
   const strays = !isAgain && (received >= size || position.isFixed) ? received : 0;
-  const ended = { ...position, strays: position.strays + strays };
+  // In a listing that grows, so many rows may have come in front that unread ones are still behind.
+  const isDisturbed = position.isDisturbed || strays > 0;
+  const ended = { ...position, strays: position.strays + strays, isDisturbed };
   if (isLast || isWhole) return endPlain(ended, isAgain, listing, rules);
   // Nothing follows, or pages have become shorter and begin at other rows.
   if (position.short > 0) return beginSmaller(position, position.short);
@@ -471,7 +483,10 @@ function endPlain(
   const isEnd = !isAgain || total !== null || rules.endsByRepeat;
   if (!isEnd) return endNumbered(position, false, { doubt: { kind: 'repeats' } });
   const isSingle = isFirstAll(position, rules);
-  return endNumbered(position, isSingle || (growsOnly && !position.isDisturbed), { isSingle });
+  // No page was as long as requested: where pages became longer meanwhile, rows between two of them were skipped.
+  const isCutShort = position.isFixed && !rules.isFixed && position.length < size;
+  const isOrdered = growsOnly && !position.isDisturbed && !isCutShort;
+  return endNumbered(position, isSingle || isOrdered, { isSingle });
 }
 
 /** Below this many records at the end, all of them may have moved before the page in front is read. */

@@ -244,6 +244,8 @@ function changeAllRecently({ rows }: SimulatedService, random: () => number): vo
 
 describe('full walks', () => {
   const trials = repeats('TRIALS', { share: 40, full: 2000 });
+  /** Seeds of services that earlier rules got wrong. */
+  const hard = [250, 278, 676, 876, 1017, 1028];
 
   /** What can happen in such a listing, and how many of the walks should come to their end with a proof. */
   const kinds: readonly (readonly [SimulatedEntity, readonly Move[], number])[] = [
@@ -317,7 +319,7 @@ describe('full walks', () => {
    */
   async function tryFullWalks(name: SimulatedEntity, moves: readonly Move[]): Promise<number> {
     let proven = 0;
-    for (let seed = firstSeed; seed < firstSeed + trials; seed += 1) {
+    for (const seed of [...Array.from({ length: trials }, (_, index) => firstSeed + index), ...hard]) {
       const random = seededRandom(seed);
       const service = simulatedService(random, rulesFor(name, moves, random), {
         rows: Math.floor(random() * 110),
