@@ -208,8 +208,9 @@ export function walkToEnd<Own extends OwnPosition>(
   function lookOn(position: Own, look: Look, page: ListedPage): Advance {
     const known = [position.firstMark, position.pageMark, look.pageMark];
     const isNew = page.added > 0 && !known.includes(page.mark);
-    const { from, to } = walk.windowAt(position, look.row, look.length);
-    const newest = isNew ? from + page.received : look.from;
+    const { to } = walk.windowAt(position, look.row, look.length);
+    // The rows that the page leaves out may stand before its last one: only pages behind it show nothing new.
+    const newest = isNew ? to : look.from;
     const missed = to - newest;
     const length = look.found === 'gap' ? Math.max(look.length, page.received) : look.length;
     const next: Look = { ...look, row: to, length, pageMark: page.mark, from: newest };

@@ -482,8 +482,10 @@ describe('gaps', () => {
   const trials = repeats('TRIALS', { share: 40, full: 4_000 });
   // Proves promise 3
   it(`reads services with any short gaps whole, whatever they hide (seed ${seed})`, () => {
-    for (let trial = 0; trial < trials; trial += 1) {
-      const random = seededRandom(seed * 5_000_011 + trial);
+    const chosen = Array.from({ length: trials }, (_, trial) => seed * 5_000_011 + trial);
+    // The last one was hard: a page of few records, and two empty ones behind it.
+    for (const trial of [...chosen, 55_000_208]) {
+      const random = seededRandom(trial);
       const int = (below: number): number => Math.floor(random() * below);
       const pick = <T>(...values: readonly T[]): T => values[int(values.length)] as T;
       const cap = 5 + int(60);
