@@ -278,7 +278,7 @@ function neededFields(
   ];
 }
 
-/** What is read below an entity's records, with the link to them. */
+/** Entities that are read below an entity's records, with the link to them. */
 function childrenOf(definition: Definition, entity: Entity, chosen: ReadEntities) {
   return [...chosen].flatMap(([name, { parents }]) =>
     parents.includes(entity.name)

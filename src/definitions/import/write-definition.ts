@@ -370,7 +370,7 @@ interface KindParts {
   readonly notes?: readonly string[];
 }
 
-/** What is written for each kind of paging, apart from sizes, flags and totals. */
+/** Parts of a definition for a kind of paging, without sizes, flags and totals. */
 function kindParts(
   paging: Paging,
   list: Operation,
