@@ -328,7 +328,7 @@ function nextOverlapping(position: NumberedPosition, answer: ListedPage, { isOrd
   if (received < size && isKnown && hasMore === null) {
     // Pages that have become shorter meanwhile begin at other rows, and may show what is known from the middle.
     const isNewest = marks.at(-1) === recent.at(-1);
-    // What came behind a lost seam is shown, and its place is not known.
+    // Records behind a lost seam are shown, and their place is not known.
     const isFurther = position.steppedBack || row > shownBy(position);
     if (!isNewest || isFurther) return beginPlain(position, { size: length });
     const isSingle = pages === 2 && recent.slice(-received).every((one, index) => one === marks[index]);
@@ -382,15 +382,8 @@ function nextPlain(
   // Pages that were shorter than requested have become longer, and their numbers mean rows further behind.
   const isLonger = page > 0 && isFixed && !rules.isFixed && position.length < Math.min(size, received);
   const isDisturbed = position.isDisturbed || isLonger || (isCut && !position.isShortNew);
-  if (
-    listing.growsOnly &&
-    isShort &&
-    !isFixed &&
-    page > 0 &&
-    added < received &&
-    total === null &&
-    hasMore === null
-  ) {
+  const isSmallWithKnown = isShort && !isFixed && page > 0 && added < received;
+  if (listing.growsOnly && isSmallWithKnown && total === null && hasMore === null) {
     // Rows have come in front of it, or pages have become shorter, and this one begins at other rows.
     if (position.rounds < mostRounds) {
       return beginPlain(
