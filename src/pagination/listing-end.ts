@@ -343,8 +343,9 @@ export function walkToEnd<Own extends OwnPosition>(
   });
 }
 
-function straysOf({ recent }: PagesSoFar, { received, added, markAt }: ListedPage): number {
-  if (added === 0 || added === received) return 0;
+function straysOf({ recent, hasAskedAgain }: PagesSoFar, { received, added, markAt }: ListedPage): number {
+  // Smaller pages, from where the records end that came, begin with known ones where some were left out.
+  if (added === 0 || added === received || hasAskedAgain) return 0;
   const known = new Set(recent);
   let head = 0;
   while (head < received && known.has(markAt(head))) head += 1;

@@ -431,7 +431,8 @@ function nextWithoutNew(
   const isLast = received === 0 || isAgain || position.isAsking || position.isFixed;
   const isWhole = received >= size || position.rounds >= mostSizes;
   // A page of known records, and of no page that came, shows another order, or as many new ones in front.
-  const strays = !isAgain && (received >= size || position.isFixed) ? received : 0;
+  const isStray = !isAgain && !position.isAsking && (received >= size || position.isFixed);
+  const strays = isStray ? received : 0;
   // In a listing that grows, so many rows may have come in front that unread ones are still behind.
   const isDisturbed = position.isDisturbed || strays > 0;
   const ended = { ...position, strays: position.strays + strays, isDisturbed };
