@@ -199,7 +199,9 @@ export function walkToEnd<Own extends OwnPosition>(
     const length = known < fewestSure ? Math.max(known, look.length) : known;
     // Up to the rows that have come, nothing is missed.
     const again = length === look.length ? {} : { row, length, from: Math.max(row, look.row) };
-    const isOrdered = growsOnly && proof.isOrdered && look.proof.isOrdered;
+    // Page numbers mean other rows where the length of pages changes, which their gaps hide.
+    const isPlaced = growsOnly && met.kind === 'offset';
+    const isOrdered = isPlaced && proof.isOrdered && look.proof.isOrdered;
     const across = { proof: { kind: 'seam', isOrdered } as const, isRepeated: false };
     return goLook(position, { ...look, ...again, found: 'gap', ...across });
   }
