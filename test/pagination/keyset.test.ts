@@ -245,7 +245,7 @@ function changeAllRecently({ rows }: SimulatedService, random: () => number): vo
 describe('full walks', () => {
   const trials = repeats('TRIALS', { share: 40, full: 2000 });
   /** Seeds of services that earlier rules got wrong. */
-  const hard = [250, 278, 676, 876, 1017, 1028];
+  const hard = [250, 278, 676, 876, 1017, 1028, 2086, 2195, 5466, 10_496];
 
   /** What can happen in such a listing, and how many of the walks should come to their end with a proof. */
   const kinds: readonly (readonly [SimulatedEntity, readonly Move[], number])[] = [
