@@ -6,14 +6,7 @@ import type { ConnectorName, EntityName } from '../../src/core/names.ts';
 import * as notes from '../../src/sinks/ledger/deletes/noted-rows.ts';
 import * as places from '../../src/sinks/ledger/deletes/noted-rows.ts';
 import * as partitions from '../../src/sinks/ledger/partitions/due-partitions.ts';
-import {
-  anyDue,
-  anyKnown,
-  anyLive,
-  transitions,
-  type PartitionState,
-  type Transition,
-} from '../../src/sinks/ledger/partitions/transitions.ts';
+import { transitions } from '../../src/sinks/ledger/partitions/transitions.ts';
 import { openRawRows } from '../../src/sinks/ledger/row-blocks.ts';
 import { openLedgerFile } from '../../src/sinks/sqlite/sqlite-sink.ts';
 import { sqliteTables } from '../../src/sinks/sqlite/sqlite-tables.ts';
@@ -24,8 +17,8 @@ import { sqliteDialect } from '../../src/sql/sqlite/sqlite-tx.ts';
 import { compileStatement } from '../../src/sql/statement.ts';
 import { manualClock, members, news, start } from '../contracts/sink/fixture.ts';
 import { it } from '../support/it.ts';
+import { readPartitionTable } from '../support/partition-table.ts';
 
-const all: readonly (readonly [string, Transition])[] = Object.entries(transitions);
 const room = 'sinks/ledger/';
 const sources = readdirSync('src', { recursive: true, encoding: 'utf8' })
   .filter((name) => name.endsWith('.ts'))
@@ -42,14 +35,6 @@ function countWrites(text: string): number {
   const mentions = code.match(/_sync_partitions\b(?!\.)/g) ?? [];
   const reads = code.match(/\b(?<!DELETE )(?:FROM|JOIN)\s+(?:\$\{(?:\w+\.)?at\})?_sync_partitions\b/g) ?? [];
   return mentions.length - reads.length;
-}
-
-function wordsFor(states: readonly PartitionState[]): string {
-  const isAll = (every: readonly PartitionState[]): boolean =>
-    states.length === every.length && every.every((state) => states.includes(state));
-  if (isAll(anyKnown)) return 'any';
-  if (isAll(anyLive)) return 'any live';
-  return isAll(anyDue) ? 'any due' : states.join(', ');
 }
 
 function callersOf(transition: string): readonly string[] {
@@ -73,23 +58,10 @@ describe('partitions as a state machine', () => {
   });
 
   it('prints them all in docs/internals/partitions.md, with the files that run each', () => {
-    const rows = all.map(([name, { from, to, what }]) => [
-      `\`${name}\``,
-      wordsFor(from),
-      to === undefined ? 'as before' : wordsFor(to),
-      callersOf(name).join(', '),
-      what,
-    ]);
-    const printed = readFileSync('docs/internals/partitions.md', 'utf8')
-      .split('\n')
-      .filter((line) => line.startsWith('| `'))
-      .map((line) =>
-        line
-          .split('|')
-          .slice(1, -1)
-          .map((cell) => cell.trim()),
-      );
-    expect(printed.filter(({ length }) => length === 5)).toEqual(rows);
+    const names = Object.keys(transitions);
+    const printed = readPartitionTable();
+    expect(printed.map(({ name }) => name)).toEqual(names);
+    expect(printed.map(({ by }) => by)).toEqual(names.map((name) => callersOf(name).join(', ')));
   });
 });
 

@@ -137,7 +137,7 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'dead-position-kept',
-    name: 'walking',
+    name: 'transitions',
     find: 'position = CASE WHEN :dropPosition = 1 OR :dropWatermark = 1 THEN NULL ELSE position END',
     replace: 'position = CASE WHEN :dropWatermark = 1 THEN NULL ELSE position END',
     because: 'A listing that cannot resume at its position fails in every run.',
@@ -146,7 +146,7 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'wrong-walk-still-proves',
-    name: 'deleting',
+    name: 'transitions',
     find: 'SET full_at = NULL, marker = NULL, watermark = NULL WHERE',
     replace: 'SET marker = NULL WHERE',
     because: 'After a walk that missed an existing record only changes are read: the record stays missing.',
