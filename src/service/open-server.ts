@@ -18,19 +18,16 @@ export interface TlsFiles {
 export interface ServerOptions {
   /** Serve HTTPS. Default null: HTTP. */
   readonly tls?: TlsFiles | null;
-  /** Addresses and networks (`10.0.0.0/8`) of proxies whose X-Forwarded-Proto is believed. Default: of none. */
-  readonly trustedProxies?: readonly string[];
   readonly onFailure?: OnFailure;
 }
 
 /**
  * An HTTP server, or with `tls` an HTTPS server, with the limits, and with the documented body for every failure, also
- * of what is no HTTP request. What X-Forwarded-Proto says counts in requests that come from one of `trustedProxies`.
- * Throws Node's error for a certificate or a key that it cannot read.
+ * of what is no HTTP request. Throws Node's error for a certificate or a key that it cannot read.
  */
 export function openServer(
   limits: ServerLimits,
-  { tls = null, trustedProxies = [], onFailure }: ServerOptions = {},
+  { tls = null, onFailure }: ServerOptions = {},
 ): FastifyInstance {
   const http = {
     headersTimeout: Math.min(limits.headersTimeoutMs, limits.requestTimeoutMs),
@@ -38,7 +35,6 @@ export function openServer(
     maxHeaderSize: limits.maxHeaderBytes,
   };
   const options = {
-    trustProxy: trustedProxies.length > 0 && [...trustedProxies],
     bodyLimit: limits.maxBodyBytes,
     requestTimeout: limits.requestTimeoutMs,
     connectionTimeout: limits.idleTimeoutMs,

@@ -9,7 +9,6 @@ import { guardRequests, knownPrincipalOf, openServer, type ServerOptions } from 
 import type { Providers } from './provider.ts';
 import { openApiDocument } from './reference/open-api-document.ts';
 import { apiEndpoints, publicPathsOf, registerEndpoints, trackCalls } from './routes/api-endpoints.ts';
-import { connectorConfig } from './routes/connector-endpoints.ts';
 import type { ApiParts } from './routes/endpoint.ts';
 import { defaultServerLimits, defaultTokenSeconds, type ServerLimits } from './server-limits.ts';
 import { type Application, openServiceState, type ServiceState } from './state/open-service-state.ts';
@@ -88,7 +87,6 @@ function seedConnector(
       workspaceId: workspace.id,
       definition: name,
       name: `${title} (${workspaceName})`,
-      replicationConfig: connectorConfig.parse({}),
       credentials: null,
     });
   } else if (present.definition !== name) {
@@ -250,12 +248,12 @@ function apiServer(
     limits,
     clock,
   });
-  let openApi: string | null = null;
+  let openApi: ApiParts['openApi'] | null = null;
   const api = {
     ...parts,
     /** Made at its first use, because making it takes half of the start. */
     get openApi() {
-      return (openApi ??= JSON.stringify(openApiDocument(apiEndpoints), null, 2));
+      return (openApi ??= openApiDocument(apiEndpoints));
     },
   };
   registerEndpoints(server, apiEndpoints, { api, calls });

@@ -117,7 +117,7 @@ async function useEverything(api: ServedApi, size: SampleSize = 'tiny'): Promise
     });
   }
   expect(answers.join('\n')).toContain('"data":[');
-  for (const path of [`/api/v1/integrations/connectors/${mailing}/inspect`, '/openapi.json']) {
+  for (const path of [`/api/v1/integrations/connectors/${mailing}`, '/openapi.json']) {
     answers.push(JSON.stringify((await api.call(path)).body));
   }
   return answers.join('\n');

@@ -185,7 +185,6 @@ describe('credentials', () => {
       workspaceId,
       definition: 'email-marketing',
       name: 'Newsletter',
-      replicationConfig: {},
       credentials,
     });
   }
@@ -563,7 +562,6 @@ describe('service files', () => {
           definition: 'email-marketing',
           name: 'News',
           credentials: { api_key: 'planted' },
-          replicationConfig: {},
         });
       }
       rmSync(join(folder, 'service.key'));

@@ -36,7 +36,6 @@ const serveOptions = {
   '--host <address>': { text: 'address to bind', default: '127.0.0.1' },
   '--port <n>': { text: '0 for any free port', default: '8787' },
   '--allow-host <name...>': 'names that clients reach it by, besides --host and the loopback names',
-  '--trust-proxy <address...>': 'proxies whose X-Forwarded-Proto is trusted: addresses or networks',
   '--data <folder>': { text: 'folder for its state and indexed stores', default: defaultDataFolder },
   '--definitions <folder...>': 'folders with definitions of further connector types',
   '--masks <file>': 'what is never stored and never answered, by connector type (docs/guides/masks.md)',
@@ -75,7 +74,6 @@ function readServeFlags(flags: ServeFlags) {
       host: flags.host,
       port: wholeNumber('--port', flags.port, 65_535),
       allowedHosts: flags.allowHost.map(hostName),
-      trustedProxies: flags.trustProxy.map(proxyAddress),
       upstream: upstreamOf(flags),
       accounts: servedAccounts(account),
       otherwise: account,
@@ -113,15 +111,6 @@ function upstreamOf({ samples, allowUpstreamHost }: ServeFlags) {
   }
   if (allowUpstreamHost.length === 0) return null;
   throw usage('--allow-upstream-host: expected no --samples beside it, which asks no third party.');
-}
-
-function proxyAddress(text: string): string {
-  const [address = '', bits] = text.split('/');
-  const version = isIP(address);
-  const isNetwork =
-    bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (version === 4 ? 32 : 128));
-  if (version !== 0 && isNetwork && text.split('/').length <= 2) return text;
-  throw usage(`--trust-proxy: expected an address or a network such as 10.0.0.0/8, got "${text}".`);
 }
 
 function sizeOf({ size, members }: ServeFlags): SampleSize {

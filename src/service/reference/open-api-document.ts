@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { apiError } from '../api-error.ts';
-import type { Access, Endpoint, Tag } from '../routes/endpoint.ts';
+import type { Endpoint, Tag } from '../routes/endpoint.ts';
 
 type Operation = ReturnType<typeof operationOf>;
 type Parameter = ReturnType<typeof parametersIn>[number];
@@ -90,28 +90,24 @@ function parametersIn(
   if (shape === undefined) return [];
   const { properties = {}, required = [] } = schemas.of(shape, 'input');
   return Object.entries(properties as Record<string, JsonSchema>).map(
-    ([name, { description, deprecated, ...schema }]) => ({
+    ([name, { description, ...schema }]) => ({
       name,
       in: place,
       required: required.includes(name),
       ...(description !== undefined && { description }),
-      ...(deprecated !== undefined && { deprecated }),
       schema: schema as JsonSchema,
-      // An example is declared as it stands in an address; the document wants the value that it names.
-      ...(examples[name] !== undefined && {
-        example: schema.type === 'integer' ? Number(examples[name]) : examples[name],
-      }),
+      ...(examples[name] !== undefined && { example: examples[name] }),
     }),
   );
 }
 
 function successOf({ success }: Endpoint, schemas: Schemas) {
-  const { status, description, body, mediaType = 'application/json', others = {} } = success;
+  const { status, description, body, others = {} } = success;
   const more = Object.entries(others).map(([type, when]) => [type, { schema: { description: when } }]);
   return {
     [status]: {
       description,
-      content: { [mediaType]: { schema: schemas.of(body, 'output') }, ...Object.fromEntries(more) },
+      content: { 'application/json': { schema: schemas.of(body, 'output') }, ...Object.fromEntries(more) },
     },
   };
 }
@@ -123,7 +119,10 @@ function refusalsOf({ access, request, refusals }: Endpoint, schemas: Schemas) {
   const reasons: Record<string, readonly (string | false | undefined)[]> = {
     400: [hasBody && 'The body is no JSON.'],
     401: [needsToken && 'There is no token, or it is unknown or has expired.'],
-    403: [forbidden[access], needsToken && 'X-Organization-Id names another organization.'],
+    403: [
+      access === 'application' && 'The token is scoped to a workspace.',
+      needsToken && 'X-Organization-Id names another organization.',
+    ],
     413: [hasBody && 'The body is larger than the service takes.'],
     415: [hasBody && 'The body does not say that it is application/json.'],
     421: ['The Host header names a host that this service does not answer for.'],
@@ -140,11 +139,6 @@ function refusalsOf({ access, request, refusals }: Endpoint, schemas: Schemas) {
     }),
   );
 }
-
-const forbidden: Readonly<Partial<Record<Access, string>>> = {
-  application: 'The token is scoped to a workspace.',
-  scoped: 'The token is not scoped to a workspace.',
-};
 
 const retryAfter = { 'Retry-After': { description: 'Seconds.', schema: { type: 'integer', minimum: 1 } } };
 

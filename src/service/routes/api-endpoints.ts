@@ -3,11 +3,11 @@ import * as z from 'zod';
 import { ApiError, fromFramework, notFound } from '../api-error.ts';
 import { executeAction, executeBody, sendFile } from '../execution.ts';
 import { principalOf } from '../open-server.ts';
-import type { Principal, Workspace } from '../state/open-service-state.ts';
+import type { Workspace } from '../state/open-service-state.ts';
 import * as catalog from './catalog-endpoints.ts';
 import * as connector from './connector-endpoints.ts';
 import { endpoint, json, jsonObject, ofConnector } from './endpoint.ts';
-import type { Access, Answer, ApiParts, Call, Endpoint, Operation, Tag } from './endpoint.ts';
+import type { Answer, ApiParts, Call, Endpoint, Operation, Tag } from './endpoint.ts';
 import * as workspace from './workspace-endpoints.ts';
 
 const search = z
@@ -113,36 +113,12 @@ function checkActive({ status }: Workspace): void {
   });
 }
 
-const neverStale = { 'cache-control': 'no-cache', 'x-content-type-options': 'nosniff' };
-
 const showDocument = endpoint({
   summary: 'Get the OpenAPI document',
   description: 'All endpoints with their shapes, for tools.',
   access: 'public',
   success: { status: 200, description: 'An OpenAPI 3.1 document.', body: jsonObject },
-  handle: (_request, _call, { openApi }) => ({
-    kind: 'text',
-    text: openApi,
-    headers: { ...neverStale, 'content-type': 'application/json; charset=utf-8' },
-  }),
-});
-
-const showStartPage = endpoint({
-  summary: 'Find the OpenAPI document',
-  description: 'A line of HTML for a browser that opens the base URL: it links `/openapi.json`.',
-  access: 'public',
-  success: { status: 200, description: 'The page.', body: z.string(), mediaType: 'text/html' },
-  handle: () => ({
-    kind: 'text',
-    text: '<!doctype html><html lang="en"><title>Connector Execution API</title><h1>Connector Execution API</h1><p><a href="/openapi.json">/openapi.json</a> describes it.</p></html>\n',
-    headers: {
-      ...neverStale,
-      'content-type': 'text/html; charset=utf-8',
-      'content-security-policy':
-        "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-      'referrer-policy': 'no-referrer',
-    },
-  }),
+  handle: (_request, _call, { openApi }) => json(openApi, { 'cache-control': 'no-cache' }),
 });
 
 const accounts = '/api/v1/account/applications';
@@ -155,7 +131,6 @@ const routes: Readonly<Record<Tag, readonly (readonly [route: string, name: stri
   Authentication: [
     [`POST ${accounts}/token`, 'createApplicationToken', catalog.createToken],
     [`POST ${accounts}/scoped-token`, 'createScopedToken', catalog.createScopedToken],
-    [`GET ${accounts}/scoped-token/info`, 'getScopedTokenInfo', catalog.showScopedToken],
   ],
   Definitions: [
     [`GET ${definitions}`, 'listSourceDefinitions', catalog.listDefinitions],
@@ -164,25 +139,18 @@ const routes: Readonly<Record<Tag, readonly (readonly [route: string, name: stri
   Connectors: [
     [`GET ${connectors}`, 'listConnectors', connector.listConnectors],
     [`POST ${connectors}`, 'createConnector', connector.createConnector],
-    [`POST ${connectors}/check`, 'checkNewConnector', connector.checkNewConnector],
     [`GET ${connectors}/{id}`, 'getConnector', connector.showConnector],
     [`PUT ${connectors}/{id}`, 'updateConnector', connector.updateConnector],
     [`DELETE ${connectors}/{id}`, 'deleteConnector', connector.deleteConnector],
     [`POST ${connectors}/{id}/check`, 'checkConnector', connector.checkConnector],
-    [`GET ${connectors}/{id}/inspect`, 'inspectConnector', connector.inspectConnector],
   ],
   Execute: [[`POST ${connectors}/{id}/execute`, 'execute', execute]],
   Workspaces: [
     [`GET ${workspaces}`, 'listWorkspaces', workspace.listWorkspaces],
-    [`GET ${workspaces}/stats`, 'getWorkspaceStats', workspace.countWorkspaces],
-    [`GET ${workspaces}/{id}`, 'getWorkspace', workspace.showWorkspace],
     [`PUT ${workspaces}/{id}`, 'updateWorkspace', workspace.updateWorkspace],
     [`DELETE ${workspaces}/{id}`, 'deleteWorkspace', workspace.deleteWorkspace],
   ],
-  Reference: [
-    ['GET /openapi.json', 'getOpenApiDocument', showDocument],
-    ['GET /', 'getStartPage', showStartPage],
-  ],
+  Reference: [['GET /openapi.json', 'getOpenApiDocument', showDocument]],
 };
 
 /** Every endpoint of the service, in the order of the document. */
@@ -208,7 +176,7 @@ export function registerEndpoints(
       method: endpoint.method,
       url: endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'),
       handler: async (request, reply) => {
-        if (endpoint.access !== 'public') checkAccess(endpoint.access, principalOf(request));
+        checkAccess(endpoint, request);
         if (lacksBody(endpoint, request)) throw fromFramework({ statusCode: 400 });
         const call = parts.calls.open(reply);
         const raw = { path: request.params, query: request.query, body: request.body };
@@ -238,13 +206,10 @@ export function publicPathsOf(endpoints: readonly Endpoint[]): ReadonlySet<strin
   return new Set(endpoints.filter(({ access }) => access === 'public').map(({ path }) => path));
 }
 
-function checkAccess(access: Exclude<Access, 'public'>, { kind }: Principal): void {
-  if (access === 'workspace' || access === kind) return;
-  const message =
-    access === 'application'
-      ? 'This endpoint needs an application token; the token is scoped to a workspace.'
-      : 'This endpoint needs a scoped token; the token is one of the application.';
-  throw new ApiError(403, message, { errorCode: `${access}_token_required` });
+function checkAccess({ access }: Endpoint, request: FastifyRequest): void {
+  if (access !== 'application' || principalOf(request).kind === 'application') return;
+  const message = 'This endpoint needs an application token; the token is scoped to a workspace.';
+  throw new ApiError(403, message, { errorCode: 'application_token_required' });
 }
 
 function callOf(request: FastifyRequest, signal: AbortSignal): Call {
@@ -253,19 +218,13 @@ function callOf(request: FastifyRequest, signal: AbortSignal): Call {
       return principalOf(request);
     },
     signal,
-    baseUrl: `${request.protocol === 'https' ? 'https' : 'http'}://${request.headers.host ?? ''}`,
   };
 }
 
 async function send(reply: FastifyReply, answer: Answer, signal: AbortSignal): Promise<FastifyReply> {
-  switch (answer.kind) {
-    case 'json':
-      return reply.headers(answer.headers).send(answer.body);
-    case 'text':
-      return reply.headers(answer.headers).send(answer.text);
-    case 'file':
-      return await sendFile(reply, answer.file, signal);
-  }
+  return answer.kind === 'json'
+    ? reply.headers(answer.headers).send(answer.body)
+    : await sendFile(reply, answer.file, signal);
 }
 
 type OpenCalls = ReturnType<typeof trackCalls>;

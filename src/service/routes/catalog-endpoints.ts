@@ -1,4 +1,3 @@
-import { hash } from 'node:crypto';
 import * as z from 'zod';
 import type { CredentialShape, Definition } from '../../definitions/definition.ts';
 import { notFound, textUpTo } from '../api-error.ts';
@@ -9,12 +8,9 @@ import type { ApiParts } from './endpoint.ts';
 
 const summaryFields = {
   sourceDefinitionId: [z.guid(), ({ id }: Definition) => id],
-  destinationDefinitionId: [z.null(), null],
   name: [z.string(), ({ title }: Definition) => title],
-  dockerRepository: [z.null(), null],
-  iconUrl: [z.url(), iconUrl],
-  custom: [z.boolean(), false],
-  supportLevel: [z.enum(['archived', 'certified', 'community', 'none']), 'certified'],
+  iconUrl: [z.url(), ({ name }: Definition) => `https://icons.example.test/${name}.svg`],
+  supportLevel: [z.literal('certified'), 'certified'],
 } as const;
 const summary = shownAs<Definition>()('SourceDefinition', summaryFields);
 const specified = shownAs<Definition>()('SourceDefinitionWithSpec', {
@@ -76,16 +72,6 @@ export const showDefinition = endpoint({
 /** Finds a definition by its id, in any case. */
 export function definitionById(definitions: ApiParts['definitions'], id: string): Definition | undefined {
   return [...definitions.values()].find((one) => one.id.toLowerCase() === id.toLowerCase());
-}
-
-/** There is one template for each definition. */
-export function templateId(definition: Definition): string {
-  const hex = hash('md5', JSON.stringify(['template', definition.name]));
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20)}`;
-}
-
-export function iconUrl(definition: Definition): string {
-  return `https://icons.example.test/${definition.name}.svg`;
 }
 
 /**
@@ -166,12 +152,7 @@ export const createScopedToken = endpoint({
     'there is none of this name.',
   access: 'application',
   request: {
-    body: z
-      .object({
-        workspace_name: givenName(),
-        region_id: z.guid().nullish().describe('Accepted and not used: there is one region, this machine.'),
-      })
-      .meta({ id: 'ScopedTokenRequest' }),
+    body: z.object({ workspace_name: givenName() }).meta({ id: 'ScopedTokenRequest' }),
   },
   success: {
     status: 200,
@@ -184,28 +165,5 @@ export const createScopedToken = endpoint({
     const workspace = ensureWorkspace(state, principal, body.workspace_name);
     const { token } = state.tokens.issueScoped(principal, workspace.id);
     return json({ token }, noStore);
-  },
-});
-
-export const showScopedToken = endpoint({
-  summary: 'Ask what a scoped token is for',
-  description: 'The workspace and the organization of the scoped token that the request comes with.',
-  access: 'scoped',
-  success: {
-    status: 200,
-    description: 'Where the token works.',
-    body: z
-      .object({ organization_id: z.guid(), workspace_id: z.guid(), workspace_name: z.string() })
-      .meta({ id: 'ScopedTokenInfo' }),
-  },
-  handle(_request, { principal }, { state }) {
-    const workspace = state.workspaces.byId(principal.organizationId, principal.workspaceId ?? '');
-    // A scoped token does not outlive its workspace; one that is deleted at this very moment is too late.
-    if (workspace === null) throw unauthorized('The workspace of the access token was deleted.');
-    return json({
-      organization_id: workspace.organizationId,
-      workspace_id: workspace.id,
-      workspace_name: workspace.name,
-    });
   },
 });

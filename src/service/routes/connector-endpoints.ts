@@ -10,6 +10,7 @@ import {
   workspaceById,
   workspaceByName,
   type LocalConnector,
+  type LocalConnectors,
 } from '../local-connectors.ts';
 import type { ProviderCheck } from '../provider.ts';
 import type { Principal, StoredConnector, ServiceState, Workspace } from '../state/open-service-state.ts';
@@ -20,156 +21,50 @@ import {
   readiness,
   type StoreStatus,
 } from '../store/open-context-stores.ts';
-import { searchableEntities } from '../store/store-ledger.ts';
-import { credentialsSchema, definitionById, iconUrl, templateId } from './catalog-endpoints.ts';
-import {
-  type ApiParts,
-  endpoint,
-  givenName,
-  givesSomething,
-  json,
-  jsonObject,
-  ofConnector,
-  shownAs,
-  time,
-} from './endpoint.ts';
-
-const members = z.record(z.string(), z.custom<JsonValue>());
-const maxConfigBytes = 64 * 1024;
-
-/** An object that is kept and shown as it came. */
-const config = members.refine(
-  (value) => Buffer.byteLength(JSON.stringify(value)) <= maxConfigBytes,
-  `Expected at most ${maxConfigBytes} bytes.`,
-);
-
-const requestedEntities = z
-  .array(
-    z.object({
-      entity: z.string(),
-      modes: z.array(z.enum(['read', 'write'])).nullish(),
-    }),
-  )
-  .max(256);
-
-const keptMembers = members.nullish().transform((given) => given ?? {});
-
-/** Settings that a connector was created with, without its credentials, as one object for the service's state. */
-export const connectorConfig = z.object({
-  replication: keptMembers,
-  environment: keptMembers,
-  entities: requestedEntities
-    .transform((entities) => entities.map(({ entity, modes }) => ({ entity, modes: modes ?? null })))
-    .nullish()
-    .transform((entities) => entities ?? null),
-});
+import { definitionById } from './catalog-endpoints.ts';
+import { type ApiParts, endpoint, givenName, json, ofConnector, shownAs, time } from './endpoint.ts';
 
 /** Shape is one thing, values another: see `checkCredentials`. */
-const givenCredentials = members.describe("As the connector type's `connectionSpecification` has it.");
+const givenCredentials = z
+  .record(z.string(), z.custom<JsonValue>())
+  .describe("As the connector type's `connectionSpecification` has it.");
 
-/** Body of a request that creates a connector, or checks one before that. */
+/** Body of a request that creates a connector. */
 const newConnector = z
   .object({
     workspace_name: givenName().describe('Made where there is none of this name.'),
-    definition_id: z.guid().nullish().describe('One of these three says of what type the connector is.'),
+    definition_id: z
+      .guid()
+      .nullish()
+      .describe('This or `connector_type` says of what type the connector is.'),
     connector_type: z
       .string()
       .nullish()
       .describe("The type's name, short name or another name of it, in any case."),
-    source_template_id: z.guid().nullish(),
     name: givenName().nullish().describe('Made of the type and the workspace where none is given.'),
     credentials: givenCredentials.nullish(),
-    replication_config: config.nullish().describe('Kept and shown. It is no place for secrets.'),
-    environment: config.nullish().describe('As replication_config.'),
-    entities: requestedEntities.nullish().describe('Kept and shown; the indexed store holds all entities.'),
-    server_side_oauth_secret_id: z.null().optional().describe('Not offered: expected null.'),
-    selected_connection_template_tags: z
-      .array(z.string())
-      .max(256)
-      .nullish()
-      .describe('Accepted and not used.'),
-    selected_connection_template_tags_mode: z.enum(['all', 'any']).nullish(),
   })
   .meta({ id: 'NewConnector' });
 
-/** Body of a request that changes a connector, or checks a change. Null, like absent, keeps the value. */
+/** Body of a request that changes a connector. Null, like absent, keeps the value. */
 const connectorChange = z
-  .object({
-    name: givenName().nullish(),
-    credentials: givenCredentials.nullish(),
-    replication_config: config.nullish(),
-    environment: config.nullish(),
-    entities: requestedEntities.nullish().describe('An empty array takes the selection back.'),
-  })
+  .object({ name: givenName().nullish(), credentials: givenCredentials.nullish() })
   .meta({ id: 'ConnectorChange' });
 
-/** Definitions come with the program and have no dates. */
-const bornAt = '2024-02-01T09:30:00.000Z';
-
-const templateFields = {
-  id: [z.guid(), ({ definition }: LocalConnector) => templateId(definition)],
-  name: [z.string(), ({ definition }: LocalConnector) => definition.title],
-  icon: [z.url().nullable(), ({ definition }: LocalConnector) => iconUrl(definition)],
-  connector_name: [
-    z.string().nullable().describe("The definition's short name."),
-    ({ definition }: LocalConnector) => definition.name,
-  ],
-  organization_id: [z.guid().nullable(), ({ stored }: LocalConnector) => stored.organizationId],
+const connectorType = shownAs<LocalConnector>()(null, {
   actor_definition_id: [
     z.guid().describe('The `sourceDefinitionId` of the connector type.'),
-    ({ definition }: LocalConnector) => definition.id,
+    ({ definition }) => definition.id,
   ],
-  tags: [z.array(z.string()), () => []],
-  customization: [z.null(), null],
-  mode: [z.enum(['DIRECT', 'REPLICATION', 'MULTI']), 'DIRECT'],
-  runtime_mode: [
-    z.enum(['direct_only', 'context_store_only', 'direct_and_context_store']),
-    (connector: LocalConnector) => (isSearchable(connector) ? 'direct_and_context_store' : 'direct_only'),
-  ],
-  supports_context_store: [z.boolean(), isSearchable],
-  created_at: [time, bornAt],
-  updated_at: [time, bornAt],
-} as const;
-
-function isSearchable({ definition }: LocalConnector): boolean {
-  return searchableEntities(definition).length > 0;
-}
-
-const summarizedTemplate = shownAs<LocalConnector>()('SummarizedSourceTemplate', templateFields);
-
-const detailedTemplate = shownAs<LocalConnector>()('SourceTemplate', {
-  ...templateFields,
-  source_definition_id: [z.guid(), ({ definition }) => definition.id],
-  user_config_spec: [
-    z.object({ connectionSpecification: jsonObject }),
-    ({ definition }) => ({ connectionSpecification: credentialsSchema(definition) }),
-  ],
-  partial_default_config: [jsonObject, () => ({})],
-  is_experimental: [z.boolean(), false],
+  name: [z.string(), ({ definition }) => definition.title],
+  connector_name: [z.string().describe("The definition's short name."), ({ definition }) => definition.name],
 });
 
-const named = {
+const summaryFields = {
   id: [z.string(), ({ stored }: LocalConnector) => stored.id],
   name: [z.string(), ({ stored }: LocalConnector) => stored.name],
-} as const;
-const dated = {
-  created_at: [time, ({ stored }: LocalConnector) => stored.createdAt],
-  updated_at: [time, ({ stored }: LocalConnector) => stored.updatedAt],
-} as const;
-
-export const connectorSummary = shownAs<LocalConnector>()('ConnectorSummary', {
-  ...named,
-  summarized_source_template: [summarizedTemplate.shape, summarizedTemplate.show],
-  ...dated,
-});
-
-/** A connector as answers show it: without its credentials. */
-export const connectorDetail = shownAs<LocalConnector>()('Connector', {
-  ...named,
-  source_template: [detailedTemplate.shape, detailedTemplate.show],
-  replication_config: [jsonObject, (connector) => configOf(connector).replication],
-  environment: [jsonObject, (connector) => configOf(connector).environment],
-  entities: [requestedEntities.nullable(), (connector) => configOf(connector).entities],
+  workspace_id: [z.guid(), ({ stored }: LocalConnector) => stored.workspaceId],
+  summarized_source_template: [connectorType.shape, connectorType.show],
   account_id: [
     z
       .string()
@@ -177,85 +72,41 @@ export const connectorDetail = shownAs<LocalConnector>()('Connector', {
       .describe(
         'The account at the third party, as that one names it; null where it does not, and for a sample account.',
       ),
-    ({ stored }) => (stored.account === '' ? null : stored.account),
+    ({ stored }: LocalConnector) => (stored.account === '' ? null : stored.account),
   ],
-  ...dated,
-});
+  created_at: [time, ({ stored }: LocalConnector) => stored.createdAt],
+  updated_at: [time, ({ stored }: LocalConnector) => stored.updatedAt],
+} as const;
 
-function configOf({ stored }: LocalConnector) {
-  return connectorConfig.parse(stored.replicationConfig);
-}
+const connectorSummary = shownAs<LocalConnector>()('ConnectorSummary', summaryFields);
 
-export const showConnector = endpoint({
-  ...ofConnector,
-  summary: 'Show a connector',
-  description: 'All that a connector was made with, but for its credentials.',
-  success: { status: 200, description: 'The connector.', body: connectorDetail.shape },
-  handle: ({ path }, { principal }, { connectors }) =>
-    json(connectorDetail.show(connectors.byId(principal, path.id))),
-});
-
-interface Inspected {
-  readonly connector: LocalConnector;
-  readonly status: StoreStatus;
-}
-
-const cachedEntity = shownAs<EntityStatus>()(null, {
+const indexedEntity = shownAs<EntityStatus>()(null, {
   entity: [z.string(), ({ entity }) => entity],
   status: [entityReadiness, ({ status }) => status],
   ready_for_search: [z.boolean(), ({ isSearchable }) => isSearchable],
-  supported: [z.boolean(), true],
   entity_count: [z.int().nullable(), ({ records }) => records],
   updated_at: [time.nullable(), ({ updatedAt }) => updatedAt],
-  semantic_search_status: [z.array(z.never()), () => []],
 });
 
-const storeReadiness = shownAs<Inspected>()(null, {
-  connector_id: [z.string(), ({ connector }) => connector.stored.id],
-  source_definition_id: [z.guid(), ({ connector }) => connector.definition.id],
+type Inspected = LocalConnector & { readonly status: StoreStatus };
+
+const contextStore = shownAs<Inspected>()(null, {
   readiness: [
     readiness.describe('Of the whole store. Search works in Preview and Ready.'),
     ({ status }) => status.readiness,
   ],
-  supported_context_store_entities: [
-    z.array(z.object({ entity: z.string(), suggested: z.boolean() })),
-    ({ connector }) =>
-      searchableEntities(connector.definition).map(({ name }) => ({ entity: name, suggested: true })),
-  ],
-  configured_cache_entities: [
-    z.array(cachedEntity.shape),
-    ({ status }) => status.entities.map(cachedEntity.show),
-  ],
+  entities: [z.array(indexedEntity.shape), ({ status }) => status.entities.map(indexedEntity.show)],
+  warnings: [z.array(z.string()).describe('What keeps the store from being complete.'), warningsOf],
 });
 
-const inspection = shownAs<Inspected>()('ConnectorInspection', {
-  connector_id: [z.string(), ({ connector }) => connector.stored.id],
-  name: [z.string(), ({ connector }) => connector.stored.name],
-  workspace_id: [z.guid(), ({ connector }) => connector.stored.workspaceId],
-  organization_id: [z.guid(), ({ connector }) => connector.stored.organizationId],
-  source_definition_id: [z.guid(), ({ connector }) => connector.definition.id],
-  source_definition_name: [z.string(), ({ connector }) => connector.definition.title],
-  source_config_template_id: [z.guid(), ({ connector }) => templateId(connector.definition)],
-  docs_skill_id: [z.string(), ({ connector }) => connector.definition.name],
-  context_store_readiness: [storeReadiness.shape, storeReadiness.show],
-  warnings: [z.array(z.string()), ({ connector, status }) => warningsOf(connector, status)],
-});
-
-export const inspectConnector = endpoint({
-  ...ofConnector,
-  summary: "Get the status of a connector's index",
-  description:
-    'Loading, Building Preview, Preview, Ready: in the last two `context_store_search` works. `warnings` says what keeps the store from ' +
-    'being complete.',
-  success: { status: 200, description: 'The connector and its store.', body: inspection.shape },
-  handle({ path }, { principal }, { connectors }) {
-    const connector = connectors.byId(principal, path.id);
-    return json(inspection.show({ connector, status: connectors.status(connector) }));
-  },
+/** A connector as answers show it: without its credentials. */
+const connectorDetail = shownAs<Inspected>()('Connector', {
+  ...summaryFields,
+  context_store: [contextStore.shape, contextStore.show],
 });
 
 /** Reasons why the connector's store is incomplete. */
-export function warningsOf({ workspace }: LocalConnector, { problem }: StoreStatus): string[] {
+function warningsOf({ workspace, status: { problem } }: Inspected): string[] {
   const ofStore = problem === null ? [] : [problem];
   if (workspace.status === 'inactive') {
     return ['The workspace is inactive: its connectors are disabled.', ...ofStore];
@@ -266,17 +117,24 @@ export function warningsOf({ workspace }: LocalConnector, { problem }: StoreStat
   return ofStore;
 }
 
-const oldName = z
-  .string()
-  .min(1)
-  .optional()
-  .meta({ deprecated: true, description: 'An old name of workspace_name.' });
+function detailOf(connectors: LocalConnectors, connector: LocalConnector) {
+  return json(connectorDetail.show({ ...connector, status: connectors.status(connector) }));
+}
+
+export const showConnector = endpoint({
+  ...ofConnector,
+  summary: 'Show a connector',
+  description:
+    'All but its credentials, with the state of its indexed store: Loading, Building Preview, Preview, Ready. In the last two ' +
+    '`context_store_search` works.',
+  success: { status: 200, description: 'The connector.', body: connectorDetail.shape },
+  handle: ({ path }, { principal }, { connectors }) =>
+    detailOf(connectors, connectors.byId(principal, path.id)),
+});
 
 const query = z.object({
   workspace_name: z.string().min(1).optional(),
   workspace_id: z.guid().optional(),
-  customer_name: oldName,
-  external_user_id: oldName,
   definition_id: z.guid().optional().describe('Only connectors of this type.'),
 });
 
@@ -305,7 +163,7 @@ export const listConnectors = endpoint({
 
 function wantedWorkspace(state: ServiceState, principal: Principal, wanted: z.output<typeof query>) {
   const id = wanted.workspace_id?.toLowerCase() ?? null;
-  const name = wanted.workspace_name ?? wanted.customer_name ?? wanted.external_user_id ?? null;
+  const name = wanted.workspace_name ?? null;
   if (name !== null) {
     const found = workspaceByName(state, principal, name);
     // No workspace has both this name and this id.
@@ -370,10 +228,9 @@ export const createConnector = endpoint({
       credentials,
       account,
       address: addressFor(definition, account, credentials),
-      replicationConfig: connectorConfig.parse({ ...body, replication: body.replication_config }),
     });
     await connectors.settleStore(stored);
-    return json(connectorDetail.show({ stored, definition, workspace }));
+    return detailOf(connectors, { stored, definition, workspace });
   },
 });
 
@@ -394,8 +251,7 @@ export const updateConnector = endpoint({
   example: { ...ofConnector.example, body: { name: 'Newsletter' } },
   async handle({ path, body }, { principal, signal }, { state, connectors }) {
     const { stored, definition } = connectors.byId(principal, path.id);
-    checkRequestedEntities(definition, body.entities);
-    if (body.credentials !== undefined && body.credentials !== null) {
+    if (body.credentials) {
       checkCredentials(definition, body.credentials);
       const asked = { definition, connectorId: stored.id };
       const account = accountOf(await connectors.checkNew(asked, body.credentials, signal));
@@ -404,8 +260,7 @@ export const updateConnector = endpoint({
         throw new ApiError(409, otherAccount(stored), at);
       }
     }
-    if (givesSomething(body)) {
-      const before = stored.replicationConfig;
+    if (body.name || body.credentials) {
       state.connectors.update(principal.organizationId, stored.id, {
         name: body.name ?? stored.name,
         ...(body.credentials
@@ -414,16 +269,11 @@ export const updateConnector = endpoint({
               address: addressFor(definition, stored.account, body.credentials),
             }
           : {}),
-        replicationConfig: connectorConfig.parse({
-          replication: body.replication_config ?? before['replication'],
-          environment: body.environment ?? before['environment'],
-          entities: body.entities ?? before['entities'],
-        }),
       });
       // They may open another account, or one that was shut: the store does not wait for its time.
       if (body.credentials) await connectors.settleStore(stored);
     }
-    return json(connectorDetail.show(connectors.byId(principal, path.id)));
+    return detailOf(connectors, connectors.byId(principal, path.id));
   },
 });
 
@@ -456,7 +306,7 @@ function accountOf(check: ProviderCheck): string | null {
 }
 
 /** Their records must not come under one connector. */
-export function otherAccount({ account }: StoredConnector): string {
+function otherAccount({ account }: StoredConnector): string {
   return account === null
     ? 'This connector has a sample account, and these credentials belong to a real one. Create another connector for it.'
     : 'These credentials belong to another account than the one that this connector was created for. Create another connector for it.';
@@ -467,120 +317,61 @@ function defaultName({ title }: Definition, { name }: Workspace): string {
   return both.length <= maxNameLength ? both : title;
 }
 
-/** `why`: why the check failed; null: it succeeded. */
-const outcome = shownAs<{ readonly why: string | null; readonly now: number }>()('ConnectorCheck', {
-  id: [z.guid().describe('Of the check.'), () => randomUUID()],
-  status: [z.enum(['succeeded', 'failed']), ({ why }) => (why === null ? 'succeeded' : 'failed')],
-  error_message: [z.string().nullable(), ({ why }) => why],
-  failure_reason: [
-    z
-      .object({ timestamp: z.int(), failure_type: z.literal('config_error'), external_message: z.string() })
-      .nullable(),
-    ({ why, now }) =>
-      why === null
-        ? null
-        : { timestamp: Math.floor(now / 1000), failure_type: 'config_error' as const, external_message: why },
-  ],
-  entity_check_results: [z.null(), null],
+const outcome = shownAs<ProviderCheck>()('ConnectorCheck', {
+  status: [z.enum(['succeeded', 'failed']), (check) => (refusalOf(check) === null ? 'succeeded' : 'failed')],
+  error_message: [z.string().nullable(), refusalOf],
 });
 
-export const checkNewConnector = endpoint({
-  summary: 'Validate a new connector',
-  description:
-    'Takes the body of a creation, asks the third party whether it takes the credentials, and keeps nothing. A third party that refuses ' +
-    'is an answer, not an error: 200 with `status: failed`.',
-  access: 'workspace',
-  request: { body: newConnector },
-  success: { status: 200, description: 'What the third party said.', body: outcome.shape },
-  refusals: {
-    404: 'There is no such connector type; for a scoped token also: it is another workspace.',
-    ...unasked(''),
-  },
-  example: {
-    body: { workspace_name: 'default', connector_type: 'email-marketing', credentials: { api_key: '…' } },
-  },
-  async handle({ body }, { principal, signal }, { state, definitions, connectors, clock }) {
-    if (principal.kind === 'scoped') workspaceByName(state, principal, body.workspace_name);
-    const definition = definitionFor(definitions, body);
-    const check = await connectors.checkNew({ definition }, body.credentials ?? null, signal);
-    return json(toOutcome(check, clock.now()));
-  },
-});
+function refusalOf(check: ProviderCheck): string | null {
+  return check.kind === 'account' ? null : check.why;
+}
 
 export const checkConnector = endpoint({
   ...ofConnector,
-  summary: 'Try a connector, or a change to it',
+  summary: 'Try a connector',
   description:
-    'Asks the third party about the credentials in the body, or, where there are none or no body, about those that the connector has.',
-  request: { ...ofConnector.request, body: connectorChange.optional() },
+    'Asks the third party whether it takes the credentials that the connector has. A third party that refuses is an answer, not an ' +
+    'error: 200 with `status: failed`.',
   success: { status: 200, description: 'What the third party said.', body: outcome.shape },
-  refusals: {
-    ...ofConnector.refusals,
-    ...unasked(''),
-  },
-  example: { ...ofConnector.example, body: {} },
-  async handle({ path, body }, { principal, signal }, { connectors, clock }) {
+  refusals: { ...ofConnector.refusals, ...unasked('') },
+  async handle({ path }, { principal, signal }, { connectors }) {
     const connector = connectors.byId(principal, path.id);
-    const { definition, stored } = connector;
-    checkRequestedEntities(definition, body?.entities);
-    if (!body?.credentials) {
-      return json(toOutcome(await connectors.check(connector, signal), clock.now()));
-    }
-    checkCredentials(definition, body.credentials);
-    const asked = { definition, connectorId: stored.id };
-    const check = await connectors.checkNew(asked, body.credentials, signal);
-    const account = check.kind === 'account' ? check.account : null;
-    const isOther = check.kind !== 'refused' && account !== stored.account;
-    const judged: ProviderCheck = isOther ? { kind: 'refused', why: otherAccount(stored) } : check;
-    return json(toOutcome(judged, clock.now()));
+    return json(outcome.show(await connectors.check(connector, signal)));
   },
 });
-
-function toOutcome(check: ProviderCheck, now: number) {
-  return outcome.show({ why: check.kind === 'account' ? null : check.why, now });
-}
 
 /** The type that a body names, with the rest of the body checked against it. Throws `ApiError` 404 or 422. */
 function definitionFor(definitions: ApiParts['definitions'], body: z.output<typeof newConnector>) {
   const definition = namedDefinition([...definitions.values()], body);
   checkCredentials(definition, body.credentials ?? null);
-  checkRequestedEntities(definition, body.entities);
   return definition;
 }
 
 function namedDefinition(
   all: readonly Definition[],
-  { definition_id, connector_type, source_template_id }: z.output<typeof newConnector>,
+  { definition_id: id, connector_type: name }: z.output<typeof newConnector>,
 ): Definition {
-  const named = [
-    ['definition_id', definition_id, (one: Definition) => [one.id]],
-    ['connector_type', connector_type, (one: Definition) => [one.name, one.title, ...one.aliases]],
-    ['source_template_id', source_template_id, (one: Definition) => [templateId(one)]],
-  ] as const;
-  const found = new Set<Definition>();
-  for (const [field, value, namesOf] of named) {
-    if (value === null || value === undefined) continue;
-    const wanted = value.toLowerCase();
-    const definition = all.find((one) => namesOf(one).some((name) => name.toLowerCase() === wanted));
-    if (definition === undefined) {
-      throw new ApiError(404, 'There is no connector type of this name or id.', {
-        field: `body.${field}`,
-        errorCode: 'not_found',
-      });
-    }
-    found.add(definition);
+  const named = all.filter(
+    (one) =>
+      (!id || isAmong([one.id], id)) && (!name || isAmong([one.name, one.title, ...one.aliases], name)),
+  );
+  const [definition] = named;
+  if (!id && !name) {
+    throw new ApiError(422, 'Expected connector_type or definition_id.', {
+      field: 'body',
+      errorCode: 'value_error',
+    });
   }
-  const [definition, another] = found;
-  if (definition === undefined || another !== undefined) {
-    throw new ApiError(
-      422,
-      definition === undefined
-        ? 'One of connector_type, definition_id, or source_template_id must be provided.'
-        : 'connector_type, definition_id and source_template_id name different connector types.',
-      { field: 'body', errorCode: 'value_error' },
-    );
-  }
-  return definition;
+  if (definition !== undefined) return definition;
+  throw new ApiError(404, 'There is no connector type of this name or id.', {
+    field: id ? 'body.definition_id' : 'body.connector_type',
+    errorCode: 'not_found',
+  });
+}
+
+/** In any case. */
+function isAmong(names: readonly string[], wanted: string): boolean {
+  return names.some((name) => name.toLowerCase() === wanted.toLowerCase());
 }
 
 /**
@@ -602,26 +393,4 @@ function checkCredentials(definition: Definition, credentials: JsonObject | null
       })),
     },
   );
-}
-
-/**
- * Throws `ApiError` 422 for an entity that the definition does not have, and for writing, which no connector offers.
- */
-function checkRequestedEntities(
-  { entities: known }: Definition,
-  entities: z.output<typeof requestedEntities> | null | undefined,
-): void {
-  const names: ReadonlySet<string> = new Set(known.keys());
-  for (const [index, { entity, modes }] of (entities ?? []).entries()) {
-    if (!names.has(entity)) {
-      throw wrong(`${index}.entity`, `Expected one of ${[...names].join(', ')}.`);
-    }
-    if (modes?.includes('write') === true) {
-      throw wrong(`${index}.modes`, 'Expected read: the connectors of this service do not write.');
-    }
-  }
-}
-
-function wrong(place: string, message: string): ApiError {
-  return new ApiError(422, message, { field: `body.entities.${place}`, errorCode: 'value_error' });
 }

@@ -8,10 +8,10 @@ import type { Principal, ServiceState } from '../state/open-service-state.ts';
 import { isPlainName, maxNameLength, plainNameRule } from '../state/open-state-file.ts';
 
 /**
- * Callers of an endpoint. `application`: the whole organization, a scoped token is refused with 403. `scoped`: the
- * other way round. `workspace`: both; a scoped token finds only objects of its workspace.
+ * Callers of an endpoint. `application`: the whole organization, a scoped token is refused with 403. `workspace`: a
+ * scoped token too, which finds only objects of its workspace.
  */
-export type Access = 'public' | 'application' | 'scoped' | 'workspace';
+export type Access = 'public' | 'application' | 'workspace';
 
 /**
  * An endpoint is declared once: the server parses by it, the OpenAPI document is made of it. Its shapes are the only
@@ -68,8 +68,6 @@ interface Success<Body extends z.ZodType = z.ZodType> {
   readonly status: 200 | 202;
   readonly description: string;
   readonly body: Body;
-  /** Default: application/json. */
-  readonly mediaType?: string;
   /** Media types that come instead, and when. */
   readonly others?: Readonly<Record<string, string>>;
 }
@@ -93,13 +91,10 @@ export interface Call {
   readonly principal: Principal;
   /** Aborted when the client goes away or the service closes. */
   readonly signal: AbortSignal;
-  /** Base URL as the client reached the service: `http://localhost:8787`. */
-  readonly baseUrl: string;
 }
 
 export type Answer<Body = unknown> =
   | { readonly kind: 'json'; readonly body: Body; readonly headers: Readonly<Record<string, string>> }
-  | { readonly kind: 'text'; readonly text: string; readonly headers: Readonly<Record<string, string>> }
   | { readonly kind: 'file'; readonly file: ProviderFile };
 
 export function json<Body>(body: Body, headers: Readonly<Record<string, string>> = {}): Answer<Body> {
@@ -147,8 +142,7 @@ export interface ApiParts {
   /** Definitions by name. */
   readonly definitions: ReadonlyMap<string, Definition>;
   readonly connectors: LocalConnectors;
-  /** The OpenAPI document, as JSON. */
-  readonly openApi: string;
+  readonly openApi: Record<string, unknown>;
   readonly clock: Clock;
 }
 
@@ -198,8 +192,3 @@ export const ofConnector = {
   refusals: { 404: 'There is no such connector.' },
   example: { path: { id: 'sample-newsletter' } },
 } as const;
-
-/** Whether a change names anything: null, like absent, changes nothing. */
-export function givesSomething(change: object): boolean {
-  return Object.values(change).some((value) => value !== null && value !== undefined);
-}

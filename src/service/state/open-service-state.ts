@@ -2,7 +2,6 @@ import { randomUUID, createHash, randomBytes, timingSafeEqual } from 'node:crypt
 import {
   openStateFile,
   checkPlainName,
-  foldedName,
   type StateFile,
   isPlainName,
   plainNameRule,
@@ -60,8 +59,6 @@ export function openServiceState(options: ServiceStateOptions) {
 export interface Workspace {
   /** UUID. */
   readonly id: string;
-  /** Its place in the order of creation, over all organizations. */
-  readonly sequence: number;
   readonly organizationId: string;
   readonly name: string;
   /** An inactive one disables its connectors. */
@@ -70,15 +67,6 @@ export interface Workspace {
   readonly isCacheEnabled: boolean;
   readonly createdAt: Instant;
   readonly updatedAt: Instant;
-}
-
-interface WorkspaceQuery {
-  /** Part of the name, in any case. */
-  readonly nameContains: string | null;
-  readonly status: Workspace['status'] | null;
-  readonly limit: number;
-  /** `sequence` of the last one of the page before, which may be deleted by now; 0: from the start. */
-  readonly after: number;
 }
 
 /** Workspaces, and connectors; more of either is a client that has lost its way. */
@@ -102,34 +90,18 @@ function checkWorkspace({ ask }: StateFile, organizationId: string, id: string):
 
 function createWorkspaces(file: StateFile, clock: Clock) {
   const { ask, run, write } = file;
-  const select = `SELECT id, organization_id, name, status, is_cache_enabled, created_at, updated_at, sequence
+  const select = `SELECT id, organization_id, name, status, is_cache_enabled, created_at, updated_at
     FROM workspaces WHERE organization_id = :organizationId`;
   const byId = (organizationId: string, id: string): Workspace | null =>
     ask<Workspace>(`${select} AND id = :id`, { organizationId, id }).first ?? null;
   const byName = (organizationId: string, name: string): Workspace | null =>
     ask<Workspace>(`${select} AND name = :name`, { organizationId, name }).first ?? null;
-  const stats = (organizationId: string): { readonly active: number; readonly inactive: number } => {
-    const counts = { active: 0, inactive: 0 };
-    const found = ask<{ status: Workspace['status']; number: number }>(
-      'SELECT status, count(*) AS number FROM workspaces WHERE organization_id = :organizationId GROUP BY status',
-      { organizationId },
-    ).all;
-    for (const { status, number } of found) counts[status] = number;
-    return counts;
-  };
-
   return {
-    /** Workspaces in the order of their creation, behind the one that `after` names. */
-    list: (organizationId: string, { nameContains, ...query }: WorkspaceQuery): readonly Workspace[] =>
-      ask<Workspace>(
-        `${select} AND sequence > :after AND (:status IS NULL OR status = :status)
-           AND (:part IS NULL OR instr(folded_name, :part) > 0)
-         ORDER BY sequence LIMIT :limit`,
-        { organizationId, ...query, part: nameContains === null ? null : foldedName(nameContains) },
-      ).all,
+    /** Workspaces in the order of their creation. */
+    list: (organizationId: string): readonly Workspace[] =>
+      ask<Workspace>(`${select} ORDER BY sequence`, { organizationId }).all,
     byId,
     byName,
-    stats,
     /** The workspace of this name, made where there is none. Names are unique within an organization, case counts. */
     ensure: (organizationId: string, name: string): Workspace =>
       write(() => {
@@ -137,11 +109,10 @@ function createWorkspaces(file: StateFile, clock: Clock) {
         if (present !== null) return present;
         checkPlainName('workspace', name);
         checkRoom(file, 'workspaces', organizationId);
-        const made = { id: randomUUID(), organizationId, name, folded: foldedName(name) };
         run(
-          `INSERT INTO workspaces (id, organization_id, name, folded_name, status, is_cache_enabled, created_at, updated_at)
-           VALUES (:id, :organizationId, :name, :folded, 'active', 1, :now, :now)`,
-          { ...made, now: instant(clock.now()) },
+          `INSERT INTO workspaces (id, organization_id, name, status, is_cache_enabled, created_at, updated_at)
+           VALUES (:id, :organizationId, :name, 'active', 1, :now, :now)`,
+          { id: randomUUID(), organizationId, name, now: instant(clock.now()) },
         );
         return ask<Workspace>(`${select} AND name = :name`, { organizationId, name }).one();
       }),
@@ -159,10 +130,9 @@ function createWorkspaces(file: StateFile, clock: Clock) {
           }
         }
         run(
-          `UPDATE workspaces SET name = :name, folded_name = :folded, status = :status, is_cache_enabled = :isCacheEnabled,
-             updated_at = :updatedAt
+          `UPDATE workspaces SET name = :name, status = :status, is_cache_enabled = :isCacheEnabled, updated_at = :updatedAt
            WHERE organization_id = :organizationId AND id = :id`,
-          { ...changed, folded: foldedName(changed.name) },
+          changed,
         );
         return changed;
       }),
@@ -194,7 +164,6 @@ export interface StoredConnector {
   /** Name of the definition. */
   readonly definition: string;
   readonly name: string;
-  readonly replicationConfig: JsonObject;
   /** Account at the third party, from its creation on, as `ProviderCheck` has it; null: a sample account. */
   readonly account: string | null;
   /** Addresses that its credentials were given for, as `placesOfCredentials` has them; null: none. */
@@ -205,7 +174,7 @@ export interface StoredConnector {
 
 export interface NewConnector extends Pick<
   StoredConnector,
-  'organizationId' | 'workspaceId' | 'definition' | 'name' | 'replicationConfig'
+  'organizationId' | 'workspaceId' | 'definition' | 'name'
 > {
   /** Generated (a UUID) where none is given. */
   readonly id?: string;
@@ -216,9 +185,7 @@ export interface NewConnector extends Pick<
   readonly address?: string | null;
 }
 
-type ConnectorRow = Omit<StoredConnector, 'replicationConfig'> & { readonly replicationConfig: string };
-
-const select = `SELECT id, organization_id, workspace_id, definition, name, replication_config, account, address, created_at, updated_at
+const select = `SELECT id, organization_id, workspace_id, definition, name, account, address, created_at, updated_at
   FROM connectors`;
 const ofOne = 'WHERE organization_id = :organizationId AND id = :id';
 
@@ -240,23 +207,20 @@ function createConnectors(file: StateFile, sealer: Sealer, clock: Clock) {
     const sealed = seal(credentials, organizationId, id);
     run(`UPDATE connectors SET credentials = :sealed ${ofOne}`, { sealed, organizationId, id });
   };
-  const byId = (organizationId: string, id: string): StoredConnector | null => {
-    const row = ask<ConnectorRow>(`${select} ${ofOne}`, { organizationId, id }).first;
-    return row === undefined ? null : connectorOf(row);
-  };
+  const byId = (organizationId: string, id: string): StoredConnector | null =>
+    ask<StoredConnector>(`${select} ${ofOne}`, { organizationId, id }).first ?? null;
   return {
     byId,
     credentials,
     /** Connectors in the order of their creation. */
     inWorkspace: ({ organizationId, id }: Workspace, definition: string | null): readonly StoredConnector[] =>
-      ask<ConnectorRow>(
+      ask<StoredConnector>(
         `${select} WHERE organization_id = :organizationId AND workspace_id = :id
            AND (:definition IS NULL OR definition = :definition) ORDER BY sequence`,
         { organizationId, id, definition },
-      ).all.map(connectorOf),
+      ).all,
     /** Connectors of every organization: for the stores. */
-    all: (): readonly StoredConnector[] =>
-      ask<ConnectorRow>(`${select} ORDER BY sequence`).all.map(connectorOf),
+    all: (): readonly StoredConnector[] => ask<StoredConnector>(`${select} ORDER BY sequence`).all,
     /** Throws `SyncError` USAGE for an id that is taken. */
     create: (connector: NewConnector): StoredConnector =>
       write(() => {
@@ -272,36 +236,38 @@ function createConnectors(file: StateFile, sealer: Sealer, clock: Clock) {
         checkRoom(file, 'connectors', organizationId);
         run(
           `INSERT INTO connectors
-             (id, organization_id, workspace_id, definition, name, replication_config, credentials, account, address, created_at, updated_at)
-           VALUES (:id, :organizationId, :workspaceId, :definition, :name, :replicationConfig, :credentials, :account, :address, :now, :now)`,
+             (id, organization_id, workspace_id, definition, name, credentials, account, address, created_at, updated_at)
+           VALUES (:id, :organizationId, :workspaceId, :definition, :name, :credentials, :account, :address, :now, :now)`,
           {
             account: null,
             address: null,
             ...connector,
             id,
-            replicationConfig: writeJson(connector.replicationConfig),
             credentials: seal(credentials, organizationId, id),
             now: instant(clock.now()),
           },
         );
-        return connectorOf(ask<ConnectorRow>(`${select} ${ofOne}`, { organizationId, id }).one());
+        return ask<StoredConnector>(`${select} ${ofOne}`, { organizationId, id }).one();
       }),
     /** Does nothing where there is none. */
     update: (
       organizationId: string,
       id: string,
-      change: Partial<Pick<NewConnector, 'name' | 'replicationConfig' | 'credentials' | 'address'>>,
+      change: Partial<Pick<NewConnector, 'name' | 'credentials' | 'address'>>,
     ): void =>
       write(() => {
         const present = byId(organizationId, id);
         if (present === null) return;
-        const { name, replicationConfig, address } = { ...present, ...change };
+        const { name, address } = { ...present, ...change };
         const now = instant(clock.now());
         checkPlainName('connector', name);
-        run(
-          `UPDATE connectors SET name = :name, replication_config = :replicationConfig, address = :address, updated_at = :now ${ofOne}`,
-          { name, replicationConfig: writeJson(replicationConfig), address, now, organizationId, id },
-        );
+        run(`UPDATE connectors SET name = :name, address = :address, updated_at = :now ${ofOne}`, {
+          name,
+          address,
+          now,
+          organizationId,
+          id,
+        });
         if (change.credentials !== undefined) put(change.credentials, organizationId, id);
       }),
     /** False: there is none. */
@@ -325,10 +291,6 @@ function createConnectors(file: StateFile, sealer: Sealer, clock: Clock) {
 /** Context that sealed credentials are bound to: moved to another connector, they do not open. */
 function ownerOf(organizationId: string, id: string): string {
   return JSON.stringify(['credentials', organizationId, id]);
-}
-
-function connectorOf(row: ConnectorRow): StoredConnector {
-  return { ...row, replicationConfig: readObject(row.replicationConfig) };
 }
 
 function readObject(text: string): JsonObject {

@@ -21,7 +21,7 @@ const stateApplicationId = 0x43_53_56_32;
 const stateVersion = 1;
 
 /**
- * `sequence` is the order of creation and is never used again. `folded_name`: for look-ups in any case. `tokens.hash`,
+ * `sequence` is the order of creation and is never used again. `tokens.hash`,
  * `applications.secret`: SHA-256; `expires_at`: milliseconds. `connectors.account`: which account at the third party
  * the connector belongs to; NULL: a sample account. `connectors.address`: where its credentials go.
  */
@@ -45,7 +45,6 @@ CREATE TABLE workspaces (
   id TEXT NOT NULL UNIQUE,
   organization_id TEXT NOT NULL REFERENCES organizations (id),
   name TEXT NOT NULL,
-  folded_name TEXT NOT NULL,
   status TEXT NOT NULL CHECK (status IN ('active', 'inactive')),
   is_cache_enabled INTEGER NOT NULL CHECK (is_cache_enabled IN (0, 1)),
   created_at TEXT NOT NULL,
@@ -62,7 +61,6 @@ CREATE TABLE connectors (
   workspace_id TEXT NOT NULL,
   definition TEXT NOT NULL,
   name TEXT NOT NULL,
-  replication_config TEXT NOT NULL,
   credentials BLOB,
   created_at TEXT NOT NULL,
   updated_at TEXT NOT NULL,
@@ -282,9 +280,4 @@ export function checkPlainName(thing: 'workspace' | 'connector', name: string): 
     field: 'name',
     errorCode: 'invalid_name',
   });
-}
-
-/** Name for case-insensitive look-ups. */
-export function foldedName(text: string): string {
-  return text.normalize('NFC').toLowerCase();
 }
