@@ -287,7 +287,6 @@ export const homesOfLibraries: Readonly<Record<string, readonly string[]>> = {
   '@duckdb/node-api': ['publish'],
   '@aws-sdk/client-s3': ['publish'],
   undici: ['http', 'source', 'upstream'],
-  'p-retry': ['source'],
   'p-queue': ['http', 'source', 'upstream', 'search', 'service', 'jobs', 'sql', 'mcp'],
   'lossless-json': ['http'],
   yaml: ['definitions', 'publish'],

@@ -53,13 +53,11 @@ export interface WireLimits {
 }
 
 type Response = Dispatcher.ResponseData<unknown>;
-type HeaderValue = string | string[] | undefined;
-type TextOf = (value: HeaderValue) => string | null;
 
 export type Wire = ReturnType<typeof openWire>;
 
-/** Connections of one client. `textOf`: joins several headers of one name. */
-export function openWire(limits: WireLimits, lookup: LookupFunction, textOf: TextOf) {
+/** Connections of one client. */
+export function openWire(limits: WireLimits, lookup: LookupFunction) {
   const options: EnvHttpProxyAgent.Options = {
     // Every call has a place in its account's budget or lane, so there are never more sockets than those have places. A
     // limit here would let the slow calls of one account keep those of all others waiting.
@@ -80,23 +78,20 @@ export function openWire(limits: WireLimits, lookup: LookupFunction, textOf: Tex
         proxyTls: { timeout: limits.connectTimeoutMs },
       })
     : new Agent(options);
-  const judge = judgeOnce(lookup);
   let isOpen = true;
-  const answerOf = async (response: Response, { maxBodyBytes }: ExchangeRequest): Promise<WireAnswer> =>
-    await readAnswer(response, maxBodyBytes, limits, textOf);
   return {
     /**
      * Sends once: no retry, no redirect, no cookie. Throws undici's and Node's errors, `UnreadableBodyError`,
      * `AttemptTimeoutError`, or the signal's reason.
      */
     send: async (request: ExchangeRequest, signal: AbortSignal): Promise<WireAnswer> =>
-      await exchange({ agent, judge }, request, signal, (response) => answerOf(response, request)),
+      await exchange(agent, lookup, request, signal, (response) => readAnswer(response, request, limits)),
     /** Sends once likewise; a 2xx answer comes as soon as its head has, and its body may be of any length. */
     open: async (request: ExchangeRequest, signal: AbortSignal): Promise<WireAnswer | WireStream> =>
-      await exchange({ agent, judge }, request, signal, async (response, begun) => {
-        if (!isSuccess(response.statusCode)) return await answerOf(response, request);
+      await exchange(agent, lookup, request, signal, async (response, begun) => {
+        if (!isSuccess(response.statusCode)) return await readAnswer(response, request, limits);
         begun();
-        return streamOf(response, limits, textOf);
+        return streamOf(response, limits);
       }),
     async [Symbol.asyncDispose]() {
       // destroy, not close: a pending call must not keep the process alive.
@@ -106,34 +101,23 @@ export function openWire(limits: WireLimits, lookup: LookupFunction, textOf: Tex
   };
 }
 
-const judgedMs = 60_000;
-const mostJudged = 1_000;
-
 /**
- * Checks names for requests through a proxy, which resolves them itself: rejects with `AddressRefusedError` where a
- * name leads to a refused address here. A name that cannot be resolved here is left to the proxy.
+ * Checks the name of a request through a proxy, which resolves it itself: rejects with `AddressRefusedError` where it
+ * leads to a refused address here. A name that cannot be resolved here is left to the proxy.
  */
-function judgeOnce(lookup: LookupFunction): (hostname: string) => Promise<void> {
-  const known = new Map<string, { readonly untilMs: number; readonly verdict: Promise<void> }>();
-  return async (hostname) => {
-    const now = performance.now();
-    const judged = known.get(hostname);
-    if (judged !== undefined && judged.untilMs > now) return await judged.verdict;
-    const verdict = new Promise<void>((resolve, reject) => {
-      lookup(hostname.replace(/^\[|\]$/g, ''), { all: true }, (error) => {
-        if (error instanceof AddressRefusedError) reject(error);
-        else resolve();
-      });
+function judgeName(hostname: string, lookup: LookupFunction): Promise<void> {
+  return new Promise((resolve, reject) => {
+    lookup(hostname.replace(/^\[|\]$/g, ''), { all: true }, (error) => {
+      if (error instanceof AddressRefusedError) reject(error);
+      else resolve();
     });
-    if (known.size >= mostJudged) known.clear();
-    known.set(hostname, { untilMs: now + judgedMs, verdict });
-    return await verdict;
-  };
+  });
 }
 
 /** `read` gets the answer's head and its unread body; the time limit holds until it calls `begun` or has ended. */
 async function exchange<T>(
-  { agent, judge }: { readonly agent: Dispatcher; readonly judge: ReturnType<typeof judgeOnce> },
+  agent: Dispatcher,
+  lookup: LookupFunction,
   { url, method, headers, body, timeoutMs }: ExchangeRequest,
   signal: AbortSignal,
   read: (response: Response, begun: () => void) => T | Promise<T>,
@@ -143,7 +127,7 @@ async function exchange<T>(
   const deadline = startDeadline(timeoutMs, signal, late);
   const proxy = proxyFor(url);
   try {
-    if (proxy !== null) await orAborted(judge(url.hostname), deadline.signal);
+    if (proxy !== null) await orAborted(judgeName(url.hostname, lookup), deadline.signal);
     const response = await agent.request({
       origin: url.origin,
       path: `${url.pathname}${url.search}`,
@@ -167,12 +151,11 @@ async function exchange<T>(
 /** Reads the body to its end or closes the socket: an unread body would keep its connection for ever. */
 async function readAnswer(
   response: Response,
-  maxBytes: number,
+  { maxBodyBytes: maxBytes }: ExchangeRequest,
   { maxErrorBytes }: WireLimits,
-  textOf: TextOf,
 ): Promise<WireAnswer> {
   const { statusCode: status, body } = response;
-  const header = headerOf(response, textOf);
+  const header = headerOf(response);
   const encoding = header('content-encoding');
   if (!isSuccess(status)) {
     const { bytes } = await readUpTo(body, maxErrorBytes, 'start');
@@ -213,13 +196,13 @@ async function readUpTo(body: AsyncIterable<unknown>, maxBytes: number, wanted: 
   return { bytes: Buffer.concat(chunks).subarray(0, maxBytes), isWhole: length <= maxBytes };
 }
 
-function streamOf(response: Response, limits: WireLimits, textOf: TextOf): WireStream {
+function streamOf(response: Response, limits: WireLimits): WireStream {
   const { statusCode: status, body } = response;
   // A body that is not read to its end is destroyed and emits an error: ignore it.
   body.on('error', () => undefined);
   return {
     status,
-    header: headerOf(response, textOf),
+    header: headerOf(response),
     close: () => void body.destroy(),
     async *read(signal) {
       const onAbort = (): void => void body.destroy(new Error('aborted'));
@@ -267,18 +250,12 @@ function watchPace({ bodyTimeoutMs, leastFileBytes }: WireLimits): (bytes: numbe
   };
 }
 
-function headerOf({ headers }: Response, textOf: TextOf): Head['header'] {
-  return (name) => textOf(Object.hasOwn(headers, name) ? headers[name] : undefined);
-}
-
-/** Several headers of one name: the first. */
-export function firstOf(value: HeaderValue): string | null {
-  return (typeof value === 'string' ? value : value?.[0]) ?? null;
-}
-
-/** Several headers of one name: one list. */
-export function listOf(value: HeaderValue): string | null {
-  return (Array.isArray(value) ? value.join(', ') : value) ?? null;
+/** Several headers of one name are one list. */
+function headerOf({ headers }: Response): Head['header'] {
+  return (name) => {
+    const value = Object.hasOwn(headers, name) ? headers[name] : null;
+    return (Array.isArray(value) ? value.join(', ') : value) ?? null;
+  };
 }
 
 const gunzipBytes = promisify(gunzip);
@@ -363,14 +340,6 @@ function tooLarge(maxBytes: number): UnreadableBodyError {
   return new UnreadableBodyError('too-large', `expected at most ${maxBytes} bytes, got more`);
 }
 
-const closedText = 'connection closed without a complete answer';
-const knownTexts: Readonly<Record<string, string>> = {
-  ECONNREFUSED: 'connection refused',
-  EAI_AGAIN: 'host name could not be looked up',
-  EHOSTUNREACH: 'no route to the host',
-  ENETUNREACH: 'no route to the network',
-};
-
 /**
  * Faults by error code, the first that fits. An HTTP answer that is cut off has other codes than an answer in another
  * protocol.
@@ -385,8 +354,11 @@ const kindByCode = [
   [/CERT|SELF_SIGNED|ERR_TLS|ERR_SSL|EPROTO|UNABLE_TO_(VERIFY|GET)/, 'tls', 'no trusted TLS connection'],
   [/^Z_/, 'unreadable', 'the gzip body is cut or damaged'],
   [/^ENOTFOUND$/, 'name', 'host name not found'],
-  [/^HPE_INVALID_(CONSTANT|VERSION|STATUS)$/, 'noHttp', 'the answer is not HTTP'],
-  [/^(ECONNRESET|EPIPE|UND_ERR_SOCKET)$/, 'cut', closedText],
+  [/^ECONNREFUSED$/, 'other', 'connection refused'],
+  [/^EAI_AGAIN$/, 'other', 'host name could not be looked up'],
+  [/^E(HOST|NET)UNREACH$/, 'other', 'no route to the host'],
+  [/^HPE_INVALID_(CONSTANT|VERSION|STATUS)$/, 'other', 'the answer is not HTTP'],
+  [/^(ECONNRESET|EPIPE|UND_ERR_SOCKET)$/, 'cut', 'connection closed without a complete answer'],
   [/^UND_ERR_(CONNECT|HEADERS|BODY)_TIMEOUT$|^ETIMEDOUT$/, 'timeout', 'no answer in time'],
   [
     /^HPE_|^HTTPParserError$|^UND_ERR_(?!INVALID|NOT_SUPPORTED|REQ_)|^E[A-Z]+$|^EAI_|^ERR_STREAM_/,
@@ -396,16 +368,15 @@ const kindByCode = [
 ] as const;
 
 /** Reason why a request got no readable answer. */
-interface NetworkFault {
+export interface NetworkFault {
   /**
-   * `slow`: the whole answer took too long; `timeout`: a part of it. `address`: it may not be connected to. `closed`:
-   * the client was closed. `name`: no such host. `noHttp`: another protocol is spoken there. `cut`: the connection was
-   * closed, mostly an idle one that the server had closed before the request reached it.
+   * `address`: it may not be connected to. `closed`: the client was closed. `name`: no such host. `cut`: the connection
+   * was closed, mostly an idle one that the server had closed before the request reached it.
    */
-  readonly kind: (typeof kindByCode)[number][1] | 'slow' | 'address' | 'unreachable';
+  readonly kind: (typeof kindByCode)[number][1] | 'address';
   /** Code of the system call, of TLS or of undici; otherwise the error's name. */
   readonly code: string;
-  /** Text for a message: it repeats no bytes, headers or addresses of the service. */
+  /** Text for a message, with the code: it repeats no bytes, headers or addresses of the service. */
   readonly text: string;
 }
 
@@ -421,21 +392,19 @@ export function networkFaultOf(error: unknown): NetworkFault | null {
   const [, status] = /^Proxy response \((\d+)\)/.exec(error.message) ?? [];
   return status === undefined
     ? { ...fault, text: `${fault.text}, through the proxy ${proxy}` }
-    : { ...fault, kind: 'unreachable', text: `the proxy ${proxy} answered HTTP ${status}` };
+    : { ...fault, kind: 'other', text: `the proxy ${proxy} answered HTTP ${status}` };
 }
 
 function faultOf(error: Error): NetworkFault | null {
   const code = 'code' in error && typeof error.code === 'string' ? error.code : error.name;
   const { message } = error;
-  if (error instanceof AttemptTimeoutError) return { kind: 'slow', code, text: message };
+  if (error instanceof AttemptTimeoutError) return { kind: 'timeout', code, text: message };
   if (code === 'ERR_ADDRESS_REFUSED') return { kind: 'address', code, text: message };
   if (error instanceof UnreadableBodyError) {
     return { kind: error.fault === 'too-large' ? 'tooLarge' : 'unreadable', code, text: message };
   }
-  const known = knownTexts[code];
-  if (known !== undefined) return { kind: 'unreachable', code, text: known };
-  const [, kind, text] = kindByCode.find(([codes]) => codes.test(code)) ?? [];
-  return kind === undefined || text === undefined ? null : { kind, code, text };
+  const found = kindByCode.find(([codes]) => codes.test(code));
+  return found === undefined ? null : { kind: found[1], code, text: `${found[2]} (${code})` };
 }
 
 const maxNameChars = 1_000;

@@ -167,7 +167,7 @@ async function call(
     if (error instanceof UnreadableBodyError) return { kind: 'delivered' };
     const fault = networkFaultOf(error);
     if (fault === null) throw error;
-    return { kind: 'failed', error: `${fault.text} (${fault.code})`, retryAfterMs: 0 };
+    return { kind: 'failed', error: fault.text, retryAfterMs: 0 };
   }
 }
 

@@ -166,16 +166,26 @@ export interface PageRecords extends Iterable<JsonValue> {
   readonly scanned: (index: number) => ScannedPage | null;
 }
 
+function pageRecords(
+  length: number,
+  value: PageRecords['value'],
+  glance: PageRecords['glance'] = value,
+  scanned: PageRecords['scanned'] = () => null,
+): PageRecords {
+  return {
+    length,
+    value,
+    glance,
+    scanned,
+    *[Symbol.iterator]() {
+      for (let index = 0; index < length; index += 1) yield value(index);
+    },
+  };
+}
+
 /** Records that were read already. */
 export function readRecords(values: readonly JsonValue[]): PageRecords {
-  const value = (index: number): JsonValue => values[index] ?? null;
-  return {
-    length: values.length,
-    value,
-    glance: value,
-    scanned: () => null,
-    [Symbol.iterator]: () => values.values(),
-  };
+  return pageRecords(values.length, (index) => values[index] ?? null);
 }
 
 /** Records that are still the bytes of their answer. */
@@ -184,62 +194,49 @@ export function unreadRecords(page: ScannedPage): PageRecords {
   const value = (index: number): JsonValue => valueOf(page, starts[index] ?? 0, ends[index] ?? 0);
   let asked: ReadonlySet<string> | null = null;
   let isAsked: readonly boolean[] = [];
-  return {
-    length: count,
-    value,
-    glance: (index, wanted) => {
-      if (bytes[starts[index] ?? 0] !== openingBrace) return value(index);
-      if (asked !== wanted) {
-        asked = wanted;
-        isAsked = names.map((name) => wanted.has(name));
-      }
-      const found: Record<string, JsonValue> = {};
-      // Duplicate names: the last member counts.
-      for (let at = firstMember[index] ?? 0; at < (firstMember[index + 1] ?? 0); at += 1) {
-        const name = members[at * memberWidth] ?? 0;
-        if (isAsked[name] !== true) continue;
-        found[names[name] ?? ''] = valueOf(
-          page,
-          members[at * memberWidth + 1] ?? 0,
-          members[at * memberWidth + 2] ?? 0,
-        );
-      }
-      return found;
-    },
-    scanned: () => page,
-    [Symbol.iterator]: () => each(count, value),
+  const glance: PageRecords['glance'] = (index, wanted) => {
+    if (bytes[starts[index] ?? 0] !== openingBrace) return value(index);
+    if (asked !== wanted) {
+      asked = wanted;
+      isAsked = names.map((name) => wanted.has(name));
+    }
+    const found: Record<string, JsonValue> = {};
+    // Duplicate names: the last member counts.
+    for (let at = firstMember[index] ?? 0; at < (firstMember[index + 1] ?? 0); at += 1) {
+      const name = members[at * memberWidth] ?? 0;
+      if (isAsked[name] !== true) continue;
+      found[names[name] ?? ''] = valueOf(
+        page,
+        members[at * memberWidth + 1] ?? 0,
+        members[at * memberWidth + 2] ?? 0,
+      );
+    }
+    return found;
   };
+  return pageRecords(count, value, glance, () => page);
 }
 
 const openingBrace = 0x7b;
 
-function* each(length: number, value: (index: number) => JsonValue): Generator<JsonValue> {
-  for (let index = 0; index < length; index += 1) yield value(index);
-}
-
 /** Replaces the records that are better known by now. */
 export function withRecords(records: PageRecords, better: ReadonlyMap<number, JsonValue>): PageRecords {
   if (better.size === 0) return records;
-  const value = (index: number): JsonValue => better.get(index) ?? records.value(index);
-  return {
-    length: records.length,
-    value,
-    [Symbol.iterator]: () => each(records.length, value),
-    glance: (index, names) => better.get(index) ?? records.glance(index, names),
-    scanned: (index) => (better.has(index) ? null : records.scanned(index)),
-  };
+  return pageRecords(
+    records.length,
+    (index) => better.get(index) ?? records.value(index),
+    (index, names) => better.get(index) ?? records.glance(index, names),
+    (index) => (better.has(index) ? null : records.scanned(index)),
+  );
 }
 
 /** The same records as they may be stored and shown. Their bytes are still those that came. */
-export function maskedRecords(records: PageRecords, mask: RecordMask): PageRecords {
-  const value = (index: number): JsonValue => mask.record(records.value(index));
-  return {
-    length: records.length,
-    value,
-    glance: (index, names) => mask.record(records.glance(index, names)),
-    scanned: records.scanned,
-    [Symbol.iterator]: () => each(records.length, value),
-  };
+function maskedRecords(records: PageRecords, mask: RecordMask): PageRecords {
+  return pageRecords(
+    records.length,
+    (index) => mask.record(records.value(index)),
+    (index, names) => mask.record(records.glance(index, names)),
+    records.scanned,
+  );
 }
 
 /**
@@ -283,20 +280,10 @@ export interface ConnectorOrigin {
   readonly isAccount: boolean;
 }
 
-const unnamed = checkedId('unnamed');
-
-/** `account`: as the service names it; null: it does not. */
+/** `account`: as the service names it, which it may do as it likes; null: it does not. */
 export function accountOrigin(baseUrl: string, account: string | null): ConnectorOrigin {
-  return { baseUrl, connectorId: account === null ? unnamed : idOf(account), isAccount: account !== null };
-}
-
-/** Services may name accounts as they like. */
-function idOf(account: string): ConnectorId {
-  if (isConnectorId(account)) return account;
-  return checkedId(createHash('sha256').update(account).digest('hex'));
-}
-
-function checkedId(text: string): ConnectorId {
-  if (!isConnectorId(text)) throw new TypeError('expected a text that can be an id');
-  return text;
+  const name = account ?? 'unnamed';
+  const id = isConnectorId(name) ? name : createHash('sha256').update(name).digest('hex');
+  if (!isConnectorId(id)) throw new TypeError('expected a text that can be an id');
+  return { baseUrl, connectorId: id, isAccount: account !== null };
 }

@@ -17,6 +17,7 @@ import type { Upstream } from '../definitions/upstream/upstream.ts';
 import {
   retryAfterMs,
   networkFaultOf,
+  type NetworkFault,
   textOfBody,
   mediaType,
   pageIn,
@@ -161,35 +162,23 @@ export function failureOfError(error: unknown, host: string): UpstreamFailure | 
   if (error instanceof UpstreamFailure) return error;
   const fault = networkFaultOf(error);
   if (fault === null) return null;
-  const { kind, code, text } = fault;
-  const unavailable = (why: string, reason: FailureReason): UpstreamFailure =>
-    new UpstreamFailure('unavailable', why, { reason });
-  switch (kind) {
-    case 'slow':
-      return unavailable(`${host} did not answer in time: ${text}`, 'timeout');
-    case 'timeout':
-      return unavailable(`${host} did not answer in time (${code})`, 'timeout');
-    case 'tooLarge':
-      return new UpstreamFailure('tooLarge', `${host}: ${text}`, { reason: 'tooLarge' });
-    case 'unreadable':
-      return brokenAnswer(`${host}: ${text}`);
-    case 'address':
-      return new UpstreamFailure('refused', text, { reason: 'address' });
-    case 'tls':
-      return new UpstreamFailure('refused', `${text} to ${host} (${code})`, { reason: 'network' });
-    case 'name':
-      return unavailable(`cannot reach ${host}: ${text}`, 'name');
-    case 'noHttp':
-      return unavailable(`${host} does not answer in HTTP (${code})`, 'network');
-    case 'cut':
-      return unavailable(`${host}: ${text} (${code})`, 'network');
-    case 'unreachable':
-      return unavailable(`cannot reach ${host}: ${text} (${code})`, 'network');
-    case 'closed':
-    case 'other':
-      return unavailable(`cannot reach ${host}, or its answer was cut off (${code})`, 'network');
-  }
+  const [failureClass, reason] = meaningOfFault[fault.kind];
+  const text = fault.kind === 'address' ? fault.text : `${host}: ${fault.text}`;
+  return new UpstreamFailure(failureClass, text, { reason });
 }
+
+const network = ['unavailable', 'network'] as const;
+const meaningOfFault: Readonly<Record<NetworkFault['kind'], readonly [FailureClass, FailureReason]>> = {
+  timeout: ['unavailable', 'timeout'],
+  tooLarge: ['tooLarge', 'tooLarge'],
+  unreadable: ['unavailable', 'brokenBody'],
+  address: ['refused', 'address'],
+  tls: ['refused', 'network'],
+  name: ['unavailable', 'name'],
+  cut: network,
+  closed: network,
+  other: network,
+};
 
 /** More than the 200 levels that a record may have, so that one record too deep does not make its page unreadable. */
 const maxDepth = 300;

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { listOf, openWire, type ExchangeRequest, type Wire, type WireLimits } from '../http/exchange.ts';
+import { openWire, type ExchangeRequest, type Wire, type WireLimits } from '../http/exchange.ts';
 import { AddressRefusedError, guardedLookup, judgePublic, type ResolveHost } from '../http/guard-address.ts';
 
 export interface WireRequest extends ExchangeRequest {
@@ -42,8 +42,7 @@ const defaultLimits: WireLimits = {
 export function openUpstreamTransport(options: UpstreamTransportOptions) {
   const limits = { ...defaultLimits, ...options.limits };
   const allowed = new Set(options.allowHosts.map((name) => name.toLowerCase()));
-  const wireWith = (judge: typeof judgePublic) =>
-    openWire(limits, guardedLookup(judge, options.resolve), listOf);
+  const wireWith = (judge: typeof judgePublic) => openWire(limits, guardedLookup(judge, options.resolve));
   // A lookup knows only the host. Two wires: a host that is allowed at one port must not be reached at another one.
   const publicWire = wireWith(judgePublic);
   const allowedWire = wireWith(() => undefined);

@@ -195,11 +195,11 @@ describe('proxies', () => {
       const proxy = await startProxy(1, 407);
       useProxies({ https_proxy: proxy.url });
       const text = `the proxy ${proxy.host} answered HTTP 407`;
-      expect(await ask('https://service.example/', [])).toMatchObject({ kind: 'unreachable', text });
+      expect(await ask('https://service.example/', [])).toMatchObject({ kind: 'other', text });
       expect(proxy.asked).toEqual(['service.example:443']);
       useProxies({ https_proxy: 'http://127.0.0.1:1' });
       expect(await ask('https://service.example/', [])).toMatchObject({
-        text: 'connection refused, through the proxy 127.0.0.1:1',
+        text: 'connection refused (ECONNREFUSED), through the proxy 127.0.0.1:1',
       });
     });
 

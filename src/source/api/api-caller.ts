@@ -4,7 +4,6 @@ import type { OnRunEvent } from '../../core/events.ts';
 import {
   type WireAnswer,
   type WireStream,
-  firstOf,
   openWire,
   type ExchangeRequest,
   policyRate,
@@ -80,7 +79,7 @@ export function openApiCaller(options: ApiCallerOptions) {
       throw error;
     });
     tell(answer.status, answer.wireBytes);
-    budget.count({ bytes: answer.wireBytes });
+    budget.costs.bytes += answer.wireBytes;
     const date = answer.header('date');
     if (date !== null) options.onServerDate?.(date);
     const stated = policyRate(answer.header('ratelimit-policy'));
@@ -100,14 +99,30 @@ export function openApiCaller(options: ApiCallerOptions) {
   };
 
   const sent = async <T>(call: ApiCall<T> | StreamCall<T>, request: HttpRequest, signal: AbortSignal) => {
-    try {
-      if ('read' in call) return await transport.send(request, signal);
-      const answer = await transport.open(request, signal);
-      return 'body' in answer ? answer : await received(answer, call, signal);
-    } catch (error) {
+    const classified = (error: unknown): never => {
       signal.throwIfAborted();
-      if (error instanceof ReceiverError) throw error.cause;
       throw classifyThrown(error, call.facts) ?? error;
+    };
+    if ('read' in call) return await transport.send(request, signal).catch(classified);
+    const answer = await transport.open(request, signal).catch(classified);
+    if ('body' in answer) return answer;
+    let wireBytes = 0;
+    async function* chunks(stream: WireStream): AsyncGenerator<Uint8Array> {
+      try {
+        for await (const bytes of stream.read(signal)) {
+          wireBytes += bytes.byteLength;
+          yield bytes;
+        }
+      } catch (error) {
+        classified(error);
+      }
+    }
+    try {
+      // Errors of the reader itself pass as they are: the service has no part in them.
+      const value = await call.receive(answer, chunks(answer), signal);
+      return { status: answer.status, header: answer.header, value, wireBytes };
+    } finally {
+      answer.close();
     }
   };
 
@@ -140,42 +155,6 @@ export function openApiCaller(options: ApiCallerOptions) {
     });
 }
 
-/** The reader of a body failed by itself; `cause` is its error. The service has no part in that. */
-class ReceiverError extends Error {
-  override readonly name = 'ReceiverError';
-}
-
-/**
- * Lets `receive` read the body of an answer at its own pace. Where `receive` fails, throws the connection's error if
- * one ended the reading, and otherwise `ReceiverError`. The body is closed in any case.
- */
-async function received<T>(stream: WireStream, call: StreamCall<T>, signal: AbortSignal) {
-  let wireBytes = 0;
-  const cut: unknown[] = [];
-
-  async function* chunks(): AsyncGenerator<Uint8Array> {
-    try {
-      for await (const bytes of stream.read(signal)) {
-        wireBytes += bytes.byteLength;
-        yield bytes;
-      }
-    } catch (error) {
-      cut.push(error);
-      throw error;
-    }
-  }
-
-  try {
-    const value = await call.receive(stream, chunks(), signal);
-    return { status: stream.status, header: stream.header, value, wireBytes };
-  } catch (error) {
-    if (cut.length > 0) throw cut[0];
-    throw new ReceiverError('the reader of a body failed', { cause: error });
-  } finally {
-    stream.close();
-  }
-}
-
 export interface HttpRequest extends Pick<ExchangeRequest, 'method' | 'headers' | 'body'> {
   /** Below the base URL, beginning with `/api/`; already encoded. */
   readonly path: string;
@@ -187,7 +166,7 @@ export type HttpTransport = ReturnType<typeof openHttpTransport>;
 /** Sends as `Wire` does. */
 export function openHttpTransport(baseUrl: URL, limits: ApiLimits) {
   const lookup = guardedLookup((address) => guardAddress(address, baseUrl.protocol === 'http:'));
-  const wire = openWire(limits, lookup, firstOf);
+  const wire = openWire(limits, lookup);
   const prefix = baseUrl.pathname.replace(/\/+$/, '');
   const sent = ({ path, query, headers, method, body }: HttpRequest): ExchangeRequest => ({
     url: pinnedUrl(baseUrl.origin, `${prefix}${path}`, query),

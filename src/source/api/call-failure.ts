@@ -310,51 +310,34 @@ function classifyRefusal(
 export function classifyThrown(error: unknown, facts: CallFacts): CallFailure | null {
   const fault = networkFaultOf(error);
   if (fault === null) return null;
-  const { kind, code, text } = fault;
-  const { fail } = failuresOf(facts, {
+  const { fail, tooLarge } = failuresOf(facts, {
     status: null,
     words: null,
     waitMs: null,
     // No cause: a network error may carry bytes of the response, headers or addresses.
-    context: { cause: code },
-    say: (why) => `${facts.label}: ${why}`,
+    context: { cause: fault.code },
+    say: (advice) => withAdvice(`${facts.label}: ${fault.text}`, advice),
   });
-  const network = (why: string, more: Partial<RetryRule> = {}): CallFailure =>
-    fail('NETWORK', 'retry', why, { ...backOff, ...more });
-  switch (kind) {
-    case 'slow':
-      return fail('TIMEOUT', 'retry', text, backOff);
+  switch (fault.kind) {
     case 'timeout':
-      return fail('TIMEOUT', 'retry', `${text} (${code})`, backOff);
+      return fail('TIMEOUT', 'retry', null, backOff);
     case 'tooLarge':
-      return fail(
-        'BODY_TOO_LARGE',
-        facts.canShrink ? 'smaller-page' : facts.purpose === 'execute' ? 'skip-partition' : 'stop',
-        'expected an answer within the size limits, got a larger one; a smaller page may fit',
-      );
+      return tooLarge();
     case 'unreadable':
-      return fail('BODY_INVALID', 'retry', text, backOff);
+      return fail('BODY_INVALID', 'retry', null, backOff);
     case 'address':
-      return fail('CONFIG_INVALID', 'stop', text);
+      return fail('CONFIG_INVALID', 'stop', null);
     case 'closed':
-      return fail('INTERRUPTED', 'stop', text);
+      return fail('INTERRUPTED', 'stop', null);
     case 'tls':
-      return fail(
-        'NETWORK',
-        'stop',
-        `${text} to the service (${code}); check its certificate and api.baseUrl`,
-      );
+      return fail('NETWORK', 'stop', 'check its certificate and api.baseUrl');
     case 'name':
-      return network(`${text}; check api.baseUrl and DNS`, { reason: 'name', most: 1 });
-    case 'noHttp':
-      return network(`the answer is not HTTP (${code}); check api.baseUrl`);
+      return fail('NETWORK', 'retry', 'check api.baseUrl and DNS', { ...backOff, reason: 'name', most: 1 });
     case 'cut':
       // Usually an idle connection that the server closed: the retry opens a new one.
-      return network(`${text} (${code})`, { reason: 'reset', wait: 'at-once-first' });
-    case 'unreachable':
-      return network(`${text} (${code})`);
+      return fail('NETWORK', 'retry', null, { ...backOff, reason: 'reset', wait: 'at-once-first' });
     case 'other':
-      return network(`the API could not be reached, or its answer was cut off (${code})`);
+      return fail('NETWORK', 'retry', null, backOff);
   }
 }
 
@@ -395,7 +378,13 @@ function isStaleToken(status: number, text: string, facts: CallFacts): boolean {
 }
 
 function sentence(facts: CallFacts, status: number, message: string, advice: string | null): string {
-  const found = `${facts.label} was answered with ${status}${message === '' ? '' : ` "${message}"`}`;
+  return withAdvice(
+    `${facts.label} was answered with ${status}${message === '' ? '' : ` "${message}"`}`,
+    advice,
+  );
+}
+
+export function withAdvice(found: string, advice: string | null): string {
   return advice === null ? found : `${found}; ${advice}`;
 }
 

@@ -1,5 +1,4 @@
 import { setMaxListeners } from 'node:events';
-import pRetry from 'p-retry';
 import PQueue from 'p-queue';
 import { type ApiLimits } from './api-limits.ts';
 import type { Clock } from '../../core/clock.ts';
@@ -40,18 +39,27 @@ export interface Call<T> {
  * promptly with the signal's reason.
  */
 export async function callWithRetries<T>(call: Call<T>): Promise<T> {
-  const { budget, signal } = call;
+  const { budget, brokenAnswers, signal } = call;
   signal.throwIfAborted();
   // One run's signal serves all its walks at once: more than ten listeners are no leak here.
   setMaxListeners(0, signal);
-  const attempt = (waits: CallWaits) => attemptOnce(call, waits);
+  const beforeNext = openRepeats(call);
   try {
-    return await repeat(async () => {
-      // Get the token first: calls that wait for it after taking a turn would all start together.
-      await call.token?.();
-      return await budget.run(attempt, signal);
-    }, call);
+    for (let attempted = 1; ; attempted += 1) {
+      try {
+        // Get the token first: calls that wait for it after taking a turn would all start together.
+        await call.token?.();
+        const value = await budget.run((waits) => attemptOnce(call, waits), signal);
+        brokenAnswers?.ended(call, null);
+        return value;
+      } catch (error) {
+        signal.throwIfAborted();
+        if (!(error instanceof CallFailure)) throw error;
+        if (!(await beforeNext(error, attempted))) throw afterAttempts(error, attempted);
+      }
+    }
   } catch (error) {
+    brokenAnswers?.ended(call, error);
     signal.throwIfAborted();
     if (error instanceof SyncError) throw error;
     const what = `${call.facts.label}: ${call.describe(error)}`;
@@ -91,17 +99,15 @@ function answerOf(error: unknown): CallEnded['answer'] {
   return error instanceof SyncError ? error.recovery : 'stop';
 }
 
-/** Repeats an attempt that throws `CallFailure` as its rule allows. */
-async function repeat<T>(attempt: () => Promise<T>, call: Call<T>): Promise<T> {
+/** Waits after a failed attempt, as its rule says; false: no other one may follow. */
+function openRepeats(call: Call<unknown>) {
   const { facts, isLong, isTrial = false, brokenAnswers, limits, clock, budget, onEvent, signal } = call;
   const startedAt = clock.now();
-  let attempted = 0;
   const countByReason = new Map<RetryRule['reason'], number>();
 
-  const beforeNext = async (failure: CallFailure, attemptNumber: number): Promise<void> => {
+  return async (failure: CallFailure, attemptNumber: number): Promise<boolean> => {
     const rule = failure.retry;
-    attempted = attemptNumber;
-    if (rule === null) throw failure;
+    if (rule === null) return false;
     const count = (countByReason.get(rule.reason) ?? 0) + 1;
     countByReason.set(rule.reason, count);
     const waitMs = waitBefore(rule, count, attemptNumber, limits);
@@ -113,44 +119,25 @@ async function repeat<T>(attempt: () => Promise<T>, call: Call<T>): Promise<T> {
         throw new ThrottledError(failure.message, waitMs, { because });
       }
     }
-    if (isTrial && isBrokenAnswer(failure.error)) throw failure;
+    const isBroken = isBrokenAnswer(failure.error);
+    if (isTrial && isBroken) return false;
     // Before the wait: nothing may follow it. After the throttle: others must hear of that.
     budget.checkCall(failure.error);
     const isLast = count > rule.most || attemptNumber > limits.retries;
     const isTooLong = !isLong && clock.now() + waitMs - startedAt > limits.maxCallMs;
-    if (isLast || isTooLong) throw failure;
-    const mayRepeat =
-      !isBrokenAnswer(failure.error) || (await brokenAnswers?.mayRepeat(call, signal)) !== false;
-    if (!mayRepeat) throw failure;
+    if (isLast || isTooLong) return false;
+    if (isBroken && (await brokenAnswers?.mayRepeat(call, signal)) === false) return false;
     const attempts = Math.min(attemptNumber - count + rule.most, limits.retries) + 1;
     const { code, message } = failure.error;
     const { entity } = facts;
     onEvent({ kind: 'call-retried', entity, code, message, attempt: attemptNumber, attempts, waitMs });
-    budget.count({ retries: 1 });
+    budget.costs.retries += 1;
     // A throttle is waited for in the budget, together with all other calls.
-    if (rule.wait === 'throttle' || waitMs === 0) return;
-    budget.count({ waitedMs: waitMs });
+    if (rule.wait === 'throttle' || waitMs === 0) return true;
+    budget.costs.waitedMs += waitMs;
     await clock.sleep(waitMs, signal);
+    return true;
   };
-
-  try {
-    const value = await pRetry(attempt, {
-      retries: limits.retries,
-      minTimeout: 0,
-      signal,
-      onFailedAttempt: async ({ error, attemptNumber }) => {
-        signal.throwIfAborted();
-        if (!(error instanceof CallFailure)) throw error;
-        await beforeNext(error, attemptNumber);
-      },
-    });
-    brokenAnswers?.ended(call, null);
-    return value;
-  } catch (error) {
-    const final: unknown = error instanceof CallFailure ? afterAttempts(error, attempted) : error;
-    brokenAnswers?.ended(call, final);
-    throw final;
-  }
 }
 
 /** A failure that might have passed says how often it was tried. */
@@ -241,9 +228,6 @@ function startRepeating(call: object) {
   return { call, outcome, settle };
 }
 
-/** Costs of all calls so far. */
-type CallCosts = Omit<SourceStats, 'serverTime' | 'rate'>;
-
 /** Waits of one attempt, as in `call-ended`. */
 export type CallWaits = Pick<Extract<RunEvent, { readonly kind: 'call-ended' }>, 'waitedMs' | 'pacedMs'>;
 
@@ -273,17 +257,12 @@ export function openCallBudget(options: CallBudgetOptions) {
   const queue = new PQueue({ concurrency: options.concurrency });
   const pace = openCallPace(options.requestsPerSecond, clock, options.maxThrottleWaitMs);
   let rate: CallRate = { requestsPerSecond: options.requestsPerSecond, by: 'definition' };
-  const sums = { calls: 0, retries: 0, waitedMs: 0, bytes: 0 };
-
-  const count = (part: Partial<Omit<CallCosts, 'calls'>>): void => {
-    sums.retries += part.retries ?? 0;
-    sums.waitedMs += part.waitedMs ?? 0;
-    sums.bytes += part.bytes ?? 0;
-  };
+  /** Sums of all calls so far. */
+  const costs = { calls: 0, retries: 0, waitedMs: 0, bytes: 0 };
 
   /** Throws BUDGET_SPENT where `takeCall` would: there is nothing to wait for. `cause`: why another call was wanted. */
   const checkCall = (cause?: SyncError): void => {
-    if (maxCalls === null || sums.calls < maxCalls) return;
+    if (maxCalls === null || costs.calls < maxCalls) return;
     const context = { maxCalls };
     const message = `call limit of ${maxCalls} reached; the next run resumes`;
     throw new SyncError(message, { code: 'BUDGET_SPENT', recovery: 'stop', context, cause });
@@ -303,7 +282,7 @@ export function openCallBudget(options: CallBudgetOptions) {
           const turn = await pace
             .turn(signal)
             .then(() => shared()?.enter(signal))
-            .finally(() => count({ waitedMs: clock.now() - queuedAt }));
+            .finally(() => (costs.waitedMs += clock.now() - queuedAt));
           try {
             const startedAt = clock.now();
             return await attempt({ waitedMs: startedAt - queuedAt, pacedMs: startedAt - takenAt });
@@ -345,12 +324,12 @@ export function openCallBudget(options: CallBudgetOptions) {
      */
     takeCall(): void {
       checkCall();
-      sums.calls += 1;
+      costs.calls += 1;
     },
     checkCall,
-    count,
+    costs,
     stats: (): Omit<SourceStats, 'serverTime'> => ({
-      ...sums,
+      ...costs,
       ...(options.statedRate === undefined ? {} : { rate }),
     }),
   };

@@ -501,7 +501,7 @@ export function downloadCall<T>(
   };
 }
 
-/** Hands a file on. Rejects with the error that ends its bytes, also where `receive` resolves in spite of it. */
+/** Hands a file on. Rejects with the error that ends its bytes, whatever `receive` makes of it. */
 export async function receiveWhole<T>(
   receive: ReceiveFile<T>,
   file: IncomingFile,
@@ -516,9 +516,10 @@ export async function receiveWhole<T>(
       throw error;
     }
   }
-  const value = await receive({ ...file, bytes: bytes() }, signal);
+  const received = receive({ ...file, bytes: bytes() }, signal);
+  await Promise.allSettled([received]);
   if (broken.length > 0) throw broken[0];
-  return value;
+  return await received;
 }
 
 function announcedBytes({ header }: Pick<WireStream, 'header'>, facts: CallFacts): number | null {

@@ -1,10 +1,11 @@
 import { systemClock, type Clock } from '../../core/clock.ts';
+import type { ErrorCode } from '../../core/errors.ts';
 import type { SharedBudget } from '../../core/shared-budget.ts';
 import type { Secret } from '../../core/secret.ts';
 import { openMachineSlots, openCallGate } from '../../upstream/call-gate.ts';
 import { openUpstream, type UpstreamAccount, type UpstreamFile } from '../../upstream/open-upstream.ts';
 import type { UpstreamOptions } from '../../upstream/account-session.ts';
-import { UpstreamFailure } from '../../upstream/upstream-failure.ts';
+import { UpstreamFailure, type FailureReason } from '../../upstream/upstream-failure.ts';
 import { openUpstreamTransport } from '../../upstream/upstream-transport.ts';
 import { defaultApiLimits, type ApiLimits } from '../api/api-limits.ts';
 import { openBrokenAnswers, openCallBudget, callWithRetries } from '../api/call-with-retries.ts';
@@ -14,6 +15,7 @@ import {
   entityFacts,
   failuresOf,
   shownWords,
+  withAdvice,
   type CallFailure,
 } from '../api/call-failure.ts';
 import {
@@ -152,7 +154,7 @@ export function openDirectSource(account: UpstreamAccount, options: DirectSource
       const ask = async () => {
         const page = await account.list({ entity, params }, signal);
         const { metadata, serverTime, bytes, bodyBytes } = page;
-        budget.count({ bytes });
+        budget.costs.bytes += bytes;
         if (serverTime !== null) serverClock.heard(Date.parse(serverTime));
         const records = readRecords(page.records);
         const paging = readPaging({ result: page.records, metadata }, records, declared, facts);
@@ -209,21 +211,25 @@ type Failures = ReturnType<typeof failuresOf>;
 /** Classifies a failure at the third party for a walk, by its class and its reason. */
 export function classifyUpstream(failure: UpstreamFailure, facts: CallFacts): CallFailure {
   const { status, waitMs, reason } = failure;
-  const text = wordsOf(facts, failure);
-  const context = { status, reason };
+  // Texts of this program quote no value of a record, so only the third party's words are hidden.
+  const isQuoted = reason === 'answer';
+  const text = isQuoted ? shownWords(facts, failure.text) : failure.text;
+  const found =
+    isQuoted && failure.class !== 'edge' && status !== null
+      ? `${facts.label} was answered with ${status} "${text}"`
+      : `${facts.label}: ${text}`;
   const failures = failuresOf(facts, {
     status,
-    words: reason === 'answer' ? failure.text : null,
+    words: isQuoted ? failure.text : null,
     waitMs,
-    context,
-    say: (advice) => sentence(facts, failure, advice),
+    context: { status, reason },
+    say: (advice) => withAdvice(found, advice),
   });
   const { fail, throttle, setAside, named } = failures;
   if (named !== null) return named;
   switch (failure.class) {
     case 'unauthorized':
-      if (reason === 'signIn') return fail('AUTH_FAILED', 'stop', null);
-      return fail('AUTH_FAILED', 'stop', "check the connector's credentials in the config");
+      return fail('AUTH_FAILED', 'stop', reason === 'signIn' ? null : signInAgain);
     case 'forbidden':
       return fail('FORBIDDEN', setAside, 'check what the credentials may read');
     case 'quota':
@@ -271,55 +277,29 @@ function unavailable(
   return fail(reason === 'network' ? 'NETWORK' : 'UPSTREAM', 'retry', pause, again);
 }
 
-/** Asking again would not help. */
+const signInAgain = "check the connector's credentials in the config";
+
+/** Requests that it would not help to repeat: what they mean, and the advice. */
+const ofRefusals: Partial<
+  Record<FailureReason, readonly [code: ErrorCode, isForAll: boolean, advice: string]>
+> = {
+  address: [
+    'CONFIG_INVALID',
+    true,
+    'to allow it, name its host (host:port where the port is not that of baseUrl) in allowUpstreamHosts in the config (definitions try: --allow-upstream-host)',
+  ],
+  network: ['NETWORK', true, "check this machine's certificates and network"],
+  credentials: ['AUTH_FAILED', true, signInAgain],
+  redirect: ['REDIRECTED', false, 'no other address is called: check the definition'],
+  otherOrigin: ['REDIRECTED', false, 'no other address is called: check the definition'],
+  brokenBody: ['BODY_INVALID', false, 'the answer is not used'],
+};
+
 function refused({ reason }: UpstreamFailure, { fail, setAside }: Failures): CallFailure {
-  switch (reason) {
-    case 'address':
-      return fail(
-        'CONFIG_INVALID',
-        'stop',
-        'to allow it, name its host (host:port where the port is not that of baseUrl) in allowUpstreamHosts in the config (definitions try: --allow-upstream-host)',
-      );
-    case 'network':
-    case 'name':
-      return fail('NETWORK', 'stop', "check this machine's certificates and network");
-    case 'redirect':
-    case 'otherOrigin':
-      return fail('REDIRECTED', setAside, 'no other address is called: check the definition');
-    case 'credentials':
-    case 'signIn':
-      return fail('AUTH_FAILED', 'stop', "check the connector's credentials in the config");
-    case 'notJson':
-    case 'noRecords':
-    case 'brokenRecords':
-    case 'brokenBody':
-      return fail('BODY_INVALID', setAside, 'the answer is not used');
-    case 'answer':
-    case 'request':
-    case 'tooLarge':
-    case 'timeout':
-    case 'gate':
-      return fail(
-        'REQUEST_REFUSED',
-        setAside,
-        'the request does not fit the service: check the definition and params',
-      );
-  }
-}
-
-/** Quotes the service's own words; findings of this program are reported as they are. */
-function sentence(facts: CallFacts, failure: UpstreamFailure, advice: string | null): string {
-  const { label } = facts;
-  const { status, reason } = failure;
-  const text = wordsOf(facts, failure);
-  const found =
-    reason === 'answer' && failure.class !== 'edge' && status !== null
-      ? `${label} was answered with ${status} "${text}"`
-      : `${label}: ${text}`;
-  return advice === null ? found : `${found}; ${advice}`;
-}
-
-/** Texts of this program quote no value of a record, so only the third party's words are hidden. */
-function wordsOf(facts: CallFacts, { reason, text }: UpstreamFailure): string {
-  return reason === 'answer' ? shownWords(facts, text) : text;
+  const [code, isForAll, advice] = ofRefusals[reason] ?? [
+    'REQUEST_REFUSED',
+    false,
+    'the request does not fit the service: check the definition and params',
+  ];
+  return fail(code, isForAll ? 'stop' : setAside, advice);
 }
