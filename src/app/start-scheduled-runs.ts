@@ -40,7 +40,7 @@ type ServeConfigOptions = ScheduledRunsOptions &
   };
 
 /** Parts that are open before jobs are taken. */
-interface OpenedConfig extends Pick<RunningWorker, 'queues' | 'state'> {
+interface OpenedConfig extends Pick<RunningWorker, 'state'> {
   readonly ledgers: ServedLedgers;
 }
 
@@ -339,7 +339,7 @@ async function openAll(options: ScheduledRunsOptions, onOpened: OnOpened) {
     // Loaded only where something is served: most workers of a test or a laptop serve nothing.
     const { startMonitor } = await import('../monitor/start-monitor.ts');
     monitor = await startMonitor({
-      ...monitorContent(options, opened),
+      ...monitorContent(options),
       listen,
       health: {
         worker: () => (served?.worker ?? opened).state(),
@@ -401,9 +401,9 @@ async function openAll(options: ScheduledRunsOptions, onOpened: OnOpened) {
      * `startScheduledRuns` does; then the previous config is still served.
      */
     reload: async (config: WorkerConfig): Promise<void> => {
-      const next = await serve(config, async (opened) => {
+      const next = await serve(config, async () => {
         stopping.signal.throwIfAborted();
-        await monitor?.show(monitorContent(config, opened));
+        await monitor?.show(monitorContent(config));
       });
       const last = served ?? first;
       const over = new AbortController();
@@ -444,12 +444,11 @@ function urlOf(monitor: Monitor | null): string | null {
   return monitor?.url ?? null;
 }
 
-function monitorContent({ settings, pages }: WorkerConfig, { queues, ledgers }: OpenedConfig) {
+function monitorContent({ settings, pages }: WorkerConfig) {
   return {
     ...(pages === undefined ? {} : { pages }),
     hosts: settings.http.hosts,
     tokens: tokensOf(settings.http),
-    board: { queues, sinks: ledgers.sinks },
   };
 }
 

@@ -257,7 +257,6 @@ async function addJob(
       jobId,
       attempts: 5,
       backoff: { type: 'exponential', delay: retryDelayMs, jitter: 0.5 },
-      keepLogs: 200,
       // Stack traces would be stored in plain text.
       stackTraceLimit: 0,
       sizeLimit: 4096,

@@ -1,9 +1,8 @@
 import { DelayedError, type Job, UnrecoverableError, WaitingError } from 'bullmq';
 import type PQueue from 'p-queue';
 import * as z from 'zod';
-import { instant } from '../core/clock.ts';
 import { type ErrorCode, type Recovery, SyncError, ThrottledError } from '../core/errors.ts';
-import { handledBy, type RunEvent, type JobEnd, type PublicationEnd } from '../core/events.ts';
+import type { RunEvent, JobEnd, PublicationEnd } from '../core/events.ts';
 import {
   addPublication,
   backfillKey,
@@ -201,8 +200,8 @@ async function runJob(
   const hasLostKey = (): Promise<boolean> => isHolder(context, backfillKey(connector), (id) => id !== job.id);
   const isSyncWaiting = (): Promise<boolean> => isHolder(context, connector, (id) => id !== null);
   return await attemptJob(context, job, signal, {
-    run: async (within, progress) => {
-      await progress.begin();
+    run: async (within, starts) => {
+      await starts.begin();
       context.observe({
         kind: 'job-started',
         connector,
@@ -210,8 +209,9 @@ async function runJob(
         lagMs: Math.max(0, clock.now() - askedMs),
       });
       const onEvent = (event: RunEvent): void => {
-        if (event.kind === 'page-committed') context.suspects.delete(connector);
-        progress.onEvent(event);
+        if (event.kind !== 'page-committed') return;
+        context.suspects.delete(connector);
+        starts.onPage();
       };
       const shouldYield = async (): Promise<boolean> => (await isSyncWaiting()) || (await hasLostKey());
       return { kind: 'ended', end: await context.run(work, { signal: within, onEvent, shouldYield }) };
@@ -257,10 +257,10 @@ export function createPublicationProcessor(context: SinkContext, turns: PQueue):
     make: async ({ job, work: { target, by = null }, signal }) => {
       const isFirst = startsInARow(job) === 0 && job.attemptsMade === 0;
       return await attemptJob(context, job, signal, {
-        run: async (within, progress) =>
+        run: async (within, starts) =>
           await turns.add(async () => {
             within.throwIfAborted();
-            await progress.begin();
+            await starts.begin();
             const outcome = await context.publish(target, within, isFirst ? by : null);
             return { kind: 'ended', end: { outcome, error: null, resumeAt: null } };
           }),
@@ -405,7 +405,7 @@ function settleInterruption({ isLockLost, isStopping }: Circumstances): Settleme
 
 interface Attempt {
   /** Rejects where the run or publication could not be made. */
-  readonly run: (signal: AbortSignal, progress: ProgressReport) => Promise<Ending>;
+  readonly run: (signal: AbortSignal, starts: Starts) => Promise<Ending>;
   readonly isCancelled: () => Promise<boolean>;
   readonly heldDelayMs: () => number;
   /** For the log. */
@@ -424,13 +424,12 @@ async function attemptJob(
   signal: AbortSignal,
   { run, isCancelled, heldDelayMs, facts, failed }: Attempt,
 ): Promise<Settlement> {
-  const starts = startsInARow(job);
-  if (starts >= maxStarts) {
-    context.log.error({ ...facts, starts }, 'poison job: the process crashed on every start');
+  if (startsInARow(job) >= maxStarts) {
+    context.log.error({ ...facts, starts: maxStarts }, 'poison job: the process crashed on every start');
     return { kind: 'fail', code: 'POISON', isFinal: true };
   }
-  const progress = reportProgress(job, context);
-  const ending = await run(interruptible(signal), progress).catch((error: unknown): Ending => ({
+  const starts = countStarts(job, context);
+  const ending = await run(interruptible(signal), starts).catch((error: unknown): Ending => ({
     kind: 'thrown',
     error,
   }));
@@ -439,7 +438,7 @@ async function attemptJob(
   if (isLockLost) {
     context.log.warn(job.data as object, 'lost the lock of a job: its run stopped; another worker takes it');
   } else {
-    await progress.end();
+    await starts.end();
   }
   const settlement = settleRun(ending, {
     isLockLost,
@@ -533,11 +532,6 @@ function endOf(job: Job, settlement: Settlement): JobEnd {
   }
 }
 
-const writeEveryMs = 1000;
-/** Bounds the memory for log lines while Redis hangs. */
-const maxPendingLines = 50;
-const keptLines = 200;
-
 const stored = z.object({ starts: z.number().int().min(0) });
 
 /** Consecutive starts of this job whose process crashed before a page was stored. */
@@ -546,81 +540,23 @@ function startsInARow(job: Job): number {
   return parsed.success ? parsed.data.starts : 0;
 }
 
-type ProgressReport = ReturnType<typeof reportProgress>;
+type Starts = ReturnType<typeof countStarts>;
 
-/**
- * Writes a run's progress to its job at most once a second, as the board shows it, and log lines for its main events:
- * numbers and names only, never data of records or API responses.
- */
-function reportProgress(job: Job, { queue, clock, onError }: SinkContext) {
-  const jobId = job.id ?? '';
-  const pending = new Set<Promise<unknown>>();
-  /** `starts`: consecutive ones that neither stored a page nor ended, as after a crash. */
-  let state = { starts: startsInARow(job), pages: 0, records: 0, written: 0, entity: null as string | null };
-  let writtenAtMs = 0;
-
-  const track = (write: Promise<unknown>): Promise<void> => {
-    const settled = write.then(() => undefined, onError).finally(() => pending.delete(settled));
-    pending.add(settled);
-    return settled;
+/** Keeps in the job how many starts in a row neither stored a page nor ended, as after a crash. */
+function countStarts(job: Job, { queue, onError }: SinkContext) {
+  let starts = startsInARow(job);
+  const write = async (now: number): Promise<void> => {
+    starts = now;
+    await queue.updateJobProgress(job.id ?? '', { starts }).catch(onError);
   };
-  const writeState = (): Promise<void> => {
-    writtenAtMs = clock.now();
-    return track(queue.updateJobProgress(jobId, { ...state, at: instant(writtenAtMs) }));
-  };
-
   return {
     /** Counts this start; resolves when the write to Redis has succeeded or failed. */
-    begin(): Promise<void> {
-      state = { ...state, starts: state.starts + 1 };
-      return writeState();
+    begin: () => write(starts + 1),
+    /** A page is stored. */
+    onPage: (): void => {
+      if (starts > 0) void write(0);
     },
-    onEvent(event: RunEvent): void {
-      tellEvent(event, (line) => {
-        if (pending.size >= maxPendingLines) return;
-        track(queue.addJobLog(jobId, `${instant(clock.now())} ${line}`, keptLines)).catch(onError);
-      });
-      if (event.kind !== 'page-committed') return;
-      const { fetched, inserted, updated } = event.counts;
-      const isFirst = state.starts > 0;
-      state = {
-        starts: 0,
-        pages: state.pages + 1,
-        records: state.records + fetched,
-        written: state.written + inserted + updated,
-        entity: event.entity,
-      };
-      if (isFirst || clock.now() - writtenAtMs >= writeEveryMs) writeState().catch(onError);
-    },
-    /** Resets the starts, because the run ended without a crash. Resolves when all writes are done. */
-    async end(): Promise<void> {
-      state = { ...state, starts: 0 };
-      await writeState();
-      await Promise.all(pending);
-    },
+    /** The run ended without a crash. */
+    end: () => write(0),
   };
 }
-
-/** Lines of a job's log: names, codes and numbers only, because parameters and messages may contain data of the API. */
-const tellEvent = handledBy<[(line: string) => void]>({
-  'run-started': ({ run, continues }, tell) =>
-    tell(`run ${run} started${continues === null ? '' : `, resumes ${continues}`}`),
-  'walk-set-aside': ({ entity, code }, tell) => tell(`${entity}: a partition was set aside (${code})`),
-  'part-missing': ({ entity, listings }, tell) =>
-    tell(`${entity}: part missing in ${listings} of its listings`),
-  'rate-stated': (event, tell) => tell(`the API states ${event.requestsPerSecond} calls a second`),
-  throttled: ({ waitMs }, tell) => tell(`throttled for ${waitMs} ms`),
-  'sink-away': ({ leftMs }, tell) =>
-    tell(`the sink cannot be written to; tried again for ${Math.ceil(leftMs / 1000)} s`),
-  'sink-made': ({ sink, place }, tell) => tell(`made the sink ${sink} at ${place}`),
-  'sink-back': (_event, tell) => tell('the sink can be written to again'),
-  'deletes-withheld': ({ entity, rows, because }, tell) =>
-    tell(`${entity}: ${rows} deletes were withheld (${because})`),
-  'retention-withheld': (event, tell) =>
-    tell(`${event.entity}: ${event.count} of ${event.of} ${event.what} are too old, and a guard keeps them`),
-  'files-started': ({ files }, tell) => {
-    if (files > 0) tell(`fetching ${files} files`);
-  },
-  'file-set-aside': ({ entity, code }, tell) => tell(`${entity}: a file was set aside (${code})`),
-  'run-finished': ({ run, outcome }, tell) => tell(`run ${run} finished: ${outcome}`),
-});

@@ -79,7 +79,6 @@ async function work(
   const schedules = keepSchedules(context, reconcile, await reconcile());
   forQueues.redis.on('ready', schedules.soon);
   served.push(...serveQueues(context, { redis: forWorkers.redis, onLockLost: schedules.soon }));
-  const queues = served.map(({ queue }) => queue);
   const workers = served.map(({ worker }) => worker);
 
   const sinksWatched = watchSinks(context, () => holds.renew().catch(onError));
@@ -122,14 +121,14 @@ async function work(
     return await readState(context, [...problems, ...holds.problems(), ...lost]);
   };
   try {
-    await options.beforeJobs?.({ queues, state });
+    await options.beforeJobs?.({ state });
   } catch (error) {
     await stop();
     throw error;
   }
   for (const worker of workers) worker.run().catch(onError);
-  log.info({ queues: queues.map(({ name }) => name), concurrency }, 'worker started');
-  return { queues, redis: forQueues.redis, ended, state, drain, stop };
+  log.info({ queues: served.map(({ queue }) => queue.name), concurrency }, 'worker started');
+  return { redis: forQueues.redis, ended, state, drain, stop };
 }
 
 function openContext(

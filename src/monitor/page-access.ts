@@ -32,8 +32,8 @@ interface TokenCheckOptions {
 }
 
 /**
- * `judge`: of an Authorization header: `Bearer <token>`, or Basic with any user and the token as password. A right one
- * is taken however many wrong ones come. After `wrongTries` wrong ones within `wrongTriesMs`, wrong ones must wait.
+ * `judge`: of an Authorization header, `Bearer <token>`. A right one is taken however many wrong ones come. After
+ * `wrongTries` wrong ones within `wrongTriesMs`, wrong ones must wait.
  */
 export function openTokenCheck(options: TokenCheckOptions) {
   const { clock, tokens } = options;
@@ -45,9 +45,9 @@ export function openTokenCheck(options: TokenCheckOptions) {
 
   const judge = (header: string | undefined): TokenVerdict => {
     if (header === undefined) return 'missing';
-    const given = tokenIn(header);
+    const given = /^Bearer +(\S+) *$/i.exec(header)?.[1];
     const found =
-      given === null ? undefined : known.find((one) => timingSafeEqual(digest(given), one.expected));
+      given === undefined ? undefined : known.find((one) => timingSafeEqual(digest(given), one.expected));
     if (found !== undefined) return found.holder;
     wrongAtMs = wrongAtMs.filter((at) => clock.now() - at < options.wrongTriesMs);
     if (wrongAtMs.length >= options.wrongTries) return 'too-many';
@@ -58,16 +58,6 @@ export function openTokenCheck(options: TokenCheckOptions) {
     judge,
     tokenNamed: (name: string): AccessToken | null => tokens.find((one) => one.name === name) ?? null,
   };
-}
-
-function tokenIn(header: string): string | null {
-  const bearer = /^Bearer +(\S+) *$/i.exec(header)?.[1];
-  if (bearer !== undefined) return bearer;
-  const basic = /^Basic +([\w+/=-]+) *$/i.exec(header)?.[1];
-  if (basic === undefined) return null;
-  const userAndPassword = Buffer.from(basic, 'base64').toString('utf8');
-  const colon = userAndPassword.indexOf(':');
-  return colon === -1 ? null : userAndPassword.slice(colon + 1);
 }
 
 export type PageAccess = ReturnType<typeof openPageAccess>;

@@ -1,7 +1,6 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import { answeredWithin, type Clock, systemClock } from '../core/clock.ts';
 import type { JobLog } from '../jobs/worker-context.ts';
-import type { boardRoutes } from './board-routes.ts';
 import type { ListenAddress } from './listen-address.ts';
 import {
   type HttpServerOptions,
@@ -33,9 +32,8 @@ export interface MonitorOptions extends Pick<HttpServerOptions, 'limits'>, Monit
 export interface MonitorContent {
   /** Names of the server in addition to those of this machine. */
   readonly hosts?: readonly string[];
-  /** Each opens the pages and the board; without any there is no board. */
+  /** Each opens the pages. */
   readonly tokens?: readonly AccessToken[];
-  readonly board?: Pick<Parameters<typeof boardRoutes>[1], 'queues' | 'sinks'>;
   readonly pages?: ServedPages;
 }
 
@@ -59,41 +57,35 @@ export interface PageServer {
 export type Monitor = Awaited<ReturnType<typeof startMonitor>>;
 
 /**
- * Serves the pages, `/healthz`, `/readyz`, `/metrics` and `/board` to operators and supervisors. The queues stay the
- * caller's. As `openHttpServer`; visitors stay logged in when `show` serves other content.
+ * Serves the pages, `/healthz`, `/readyz` and `/metrics` to operators and supervisors. As `openHttpServer`; visitors
+ * stay logged in when `show` serves other content.
  */
 export async function startMonitor(options: MonitorOptions) {
   const { listen, log, limits = {} } = options;
   const sessions = openSessions();
-  const served = async (content: MonitorContent): Promise<ServedContent> =>
-    await servedContent(content, options, sessions);
-  const server = await openHttpServer({ listen, log, limits }, await served(options));
+  const served = (content: MonitorContent): ServedContent => servedContent(content, options, sessions);
+  const server = await openHttpServer({ listen, log, limits }, served(options));
   return {
     url: server.url,
-    show: async (content: MonitorContent): Promise<void> => await server.replace(await served(content)),
+    show: async (content: MonitorContent): Promise<void> => await server.replace(served(content)),
     [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
   };
 }
 
-async function servedContent(
-  { hosts = [], tokens = [], board, pages }: MonitorContent,
+function servedContent(
+  { hosts = [], tokens = [], pages }: MonitorContent,
   options: MonitorOptions,
   sessions: Sessions,
-): Promise<ServedContent> {
+): ServedContent {
   const { listen, log, clock = systemClock, problem = () => null, health, metrics } = options;
-  // Loaded only here: there is no board without a token, nor where the pages are served alone.
-  const loaded =
-    board === undefined || tokens.length === 0 ? null : { board, ...(await import('./board-routes.ts')) };
   const routes: ServedContent['routes'] = (server, limits) => {
     const checkToken = tokens.length === 0 ? null : openTokenCheck({ tokens, clock, ...limits });
     const access = openPageAccess({ checkToken, sessions, isLoopback: isLoopback(listen), clock });
     const retryAfterMs = limits.wrongTriesMs;
     if (health !== undefined) {
       probeRoutes(server, openReadiness(health, { withinMs: limits.readyWithinMs, clock, log }), metrics);
-      if (loaded === null) noBoardRoutes(server);
-      else loaded.boardRoutes(server, { ...loaded.board, access, retryAfterMs, log });
     }
-    const links = health === undefined ? [] : ['healthz', 'readyz', 'metrics', 'board'];
+    const links = health === undefined ? [] : ['healthz', 'readyz', 'metrics'];
     pages?.add(server, { access, retryAfterMs, links, problem, log });
   };
   return { hosts, formRoutes: pages?.formRoutes ?? new Set<string>(), routes };
@@ -115,17 +107,6 @@ function probeRoutes(
     return await reply.type(contentType).send(text);
   });
 }
-
-/** Says how to switch the board on. */
-function noBoardRoutes(server: FastifyInstance): void {
-  const answer = (_request: FastifyRequest, reply: FastifyReply): FastifyReply =>
-    reply.code(404).type('text/plain; charset=utf-8').send(`${howToSwitchOn}\n`);
-  server.get('/board', answer);
-  server.get('/board/*', answer);
-}
-
-const howToSwitchOn =
-  'The board is switched off. Set http.token or http.tokens in the config (16 characters or more) and start the worker again.';
 
 /** Sources of readiness; see `MonitorOptions.health`. */
 export interface HealthSources {

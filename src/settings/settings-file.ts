@@ -275,7 +275,7 @@ const namedToken = strictObject({
 const httpFile = strictObject({
   token: orNull(accessToken).meta({
     description:
-      'Opens the board of worker --http, and its pages and those of ui, to read and to act. Best as ${file:path} or ${VARIABLE}',
+      'Opens the pages of ui and of worker --http, to read and to act. Best as ${file:path} or ${VARIABLE}',
   }),
   tokens: z
     .record(z.string(), namedToken)

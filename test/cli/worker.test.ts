@@ -34,7 +34,7 @@ import { text } from '../support/service/served-api.ts';
 
 describe('worker', () => {
   const password = 'redis-password-1';
-  const token = 'the-token-of-the-board';
+  const token = 'the-token-of-the-pages';
 
   let folder: string;
   let service: Service;
@@ -78,16 +78,12 @@ describe('worker', () => {
       const running = startWorkerCli(redis, '--http', '127.0.0.1:0');
       await running.until('"msg":"run ended"');
       const url = /"http":"(http:[^"]+)"/.exec(running.output().stderr)?.[1] ?? '';
-      const [health, ready, metrics, board] = await Promise.all(
-        ['/healthz', '/readyz', '/metrics', '/board'].map((path) => fetch(`${url}${path}`)),
+      const [health, ready, metrics, pages] = await Promise.all(
+        ['/healthz', '/readyz', '/metrics', '/'].map((path) => fetch(`${url}${path}`)),
       );
-      expect([health?.status, ready?.status, metrics?.status, board?.status]).toEqual([200, 200, 200, 401]);
-      const queues = await fetch(`${url}/board/api/queues`, {
-        headers: { authorization: `Bearer ${token}` },
-      });
-      expect(await queues.json()).toMatchObject({
-        queues: expect.arrayContaining([expect.objectContaining({ displayName: 'sink main' })]) as unknown,
-      });
+      expect([health?.status, ready?.status, metrics?.status, pages?.status]).toEqual([200, 200, 200, 401]);
+      const opened = await fetch(url, { headers: { authorization: `Bearer ${token}` } });
+      expect([opened.status, await opened.text()]).toEqual([200, expect.stringContaining('sink main')]);
       const text = (await metrics?.text()) ?? '';
       expect(text).toMatch(/^connector_sync_runs_total\{connector="wiki",outcome="ok"\} 1$/m);
       expect(text).toMatch(/^connector_sync_freshness_seconds\{connector="wiki",entity="users"\} \d/m);

@@ -214,8 +214,7 @@ it('completes a cancelled run, and does not retry it', async () => {
   expect((await bench.syncs.getCompleted())[0]?.returnvalue).toEqual({ outcome: 'cancelled' });
 });
 
-it('shows the progress of a run, with names, codes and numbers only', async () => {
-  const secretParams = { listId: 'secret-list' };
+it('keeps nothing of a run in its job, except that it ended without a crash', async () => {
   const events: readonly RunEvent[] = [
     { kind: 'run-started', connector: newsletter, run: someRun, continues: null, due: 1 },
     {
@@ -229,7 +228,7 @@ it('shows the progress of a run, with names, codes and numbers only', async () =
     {
       kind: 'walk-set-aside',
       entity: 'members' as never,
-      params: secretParams,
+      params: { listId: 'secret-list' },
       code: 'FORBIDDEN',
       message: secretText,
     },
@@ -242,14 +241,9 @@ it('shows the progress of a run, with names, codes and numbers only', async () =
   });
   await eventually(async () => (await bench.syncs.getCompletedCount()) === 1);
   const [job] = await bench.syncs.getCompleted();
-  expect(job?.progress).toMatchObject({ starts: 0, pages: 1, records: 10, written: 7, entity: 'lists' });
+  expect(job?.progress).toEqual({ starts: 0 });
   const { logs } = await bench.syncs.getJobLogs(job?.id ?? '');
-  expect(logs.map((line) => line.replace(/^\S+Z /, ''))).toEqual([
-    'run 01-run started',
-    'members: a partition was set aside (FORBIDDEN)',
-    'throttled for 1000 ms',
-    'run 01-run finished: degraded',
-  ]);
+  expect(logs).toEqual([]);
 });
 
 async function runOnce(runConnector: RunConnector): Promise<void> {

@@ -43,7 +43,7 @@ describe('the endpoints', () => {
     await using served = await serveMonitor();
     expect(await served.get('/healthz', { method: 'HEAD' })).toMatchObject({ status: 200, body: '' });
     for (const method of ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
-      for (const path of ['/healthz', '/board/api/queues/pause', '/nowhere']) {
+      for (const path of ['/healthz', '/readyz/pause', '/nowhere']) {
         const { status, headers } = await served.get(path, { method });
         expect([method, path, status, headers.allow]).toEqual([method, path, 405, 'GET, HEAD']);
       }
@@ -63,14 +63,6 @@ describe('the endpoints', () => {
         'content-security-policy': expect.stringContaining("default-src 'none'"),
       });
       expect(Object.keys(headers).filter((name) => name.startsWith('access-control'))).toEqual([]);
-    }
-  });
-
-  it('explain how to enable the board if it is off', async () => {
-    await using served = await serveMonitor();
-    for (const path of ['/board', '/board/', '/board/api/queues']) {
-      const { status, body } = await served.get(path);
-      expect([status, body]).toEqual([404, expect.stringContaining('http.token')]);
     }
   });
 });
@@ -248,7 +240,6 @@ describe('slow and many clients', () => {
 });
 
 const token = 'tök€n:with:colons-0123';
-const basic = (userAndPassword: string): string => `Basic ${Buffer.from(userAndPassword).toString('base64')}`;
 
 const bob = { name: 'bob', may: 'read' } as const;
 const open = (clock = instantClock()) => {
@@ -272,20 +263,14 @@ it('has the tokens of the config by name', () => {
 });
 
 describe('a token', () => {
-  it.each([basic(`anybody:${token}`), basic(`:${token}`), `Bearer ${token}`, `bearer  ${token} `])(
-    'is accepted in "%s"',
-    (header) => expect(open()(header)).toEqual(bob),
+  it.each([`Bearer ${token}`, `bearer  ${token} `])('is accepted in "%s"', (header) =>
+    expect(open()(header)).toEqual(bob),
   );
 
   it.each([
     '',
-    'Basic',
     'Bearer',
-    'Basic %%%',
-    basic(token),
-    basic(`${token}:`),
-    basic(`user:${token} `),
-    basic(`user:${token.slice(1)}`),
+    `Basic ${Buffer.from(`user:${token}`).toString('base64')}`,
     `Bearer ${token}x`,
     `Digest ${token}`,
     token,

@@ -112,7 +112,7 @@ describe('Redis', () => {
   });
 });
 
-describe('the token of the board', () => {
+describe('the token of the pages', () => {
   it.each(['sixteen-letters!', 'a'.repeat(512)])('may be %s', (token) => {
     expect(folder.load(`${goodConfig}http: { token: "${token}" }\n`).http.token?.reveal()).toBe(token);
   });

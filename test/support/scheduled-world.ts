@@ -36,8 +36,6 @@ export async function openScheduledWorld(options: {
   readonly latencyMs?: number;
   readonly concurrency?: number;
   readonly redis?: Parameters<typeof startRedis>[0];
-  /** Opens the board, where one is wanted. */
-  readonly boardToken?: string;
   /** What all sinks are; SQLite unless asked. */
   readonly sinkType?: SampleSinkType;
 }) {
@@ -74,7 +72,6 @@ export async function openScheduledWorld(options: {
     [
       `api: { baseUrl: "${service.url}", clientId: ${testCredentials.clientId}, clientSecret: "\${TEST_SECRET}" }`,
       `redis: { url: "\${TEST_REDIS}" }`,
-      ...(options.boardToken === undefined ? [] : [`http: { token: "\${TEST_BOARD}" }`]),
       'sinks:',
       ...sinks.map((sink) => {
         return `  ${sink}: ${JSON.stringify(sampleSink.settings(folderOf(sink)))}`;
@@ -96,7 +93,6 @@ export async function openScheduledWorld(options: {
     env: {
       TEST_SECRET: testCredentials.clientSecret,
       TEST_REDIS: redis.url,
-      TEST_BOARD: options.boardToken ?? '',
     },
     /** List calls that reached a connector's account. */
     calls: (connector: string) => calls.get(connector) ?? 0,
