@@ -4,8 +4,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
 import { defaultReason } from '../app/control-connectors.ts';
 import { findRun, newestActions } from '../app/find-run.ts';
-import { type WatchedSinks, watchSinks } from '../app/watch-sinks.ts';
-import { type Clock, slept } from '../core/clock.ts';
+import { watchSinks } from '../app/watch-sinks.ts';
+import type { Clock } from '../core/clock.ts';
 import { SyncError, usage } from '../core/errors.ts';
 import { copiedFile } from '../core/program-files.ts';
 import type { JobLog } from '../jobs/worker-context.ts';
@@ -120,7 +120,10 @@ function addRoutes(server: FastifyInstance, options: PageOptions, at: PageServer
     pages.get('/*', () => {
       throw usage('An address may be mistyped, or older than this version. The overview leads to all pages.');
     });
-    liveRoute(pages, watched, clock);
+    // An open page asks for it every two seconds, and for itself where it has changed.
+    pages.get('/live', async (_request, reply) =>
+      reply.type('text/plain').send(String((await watched.overviews()).version)),
+    );
     actRoutes(pages, { settings, watched, program, clock, access, world, log: at.log });
     answerProblems(pages, world);
   });
@@ -364,59 +367,6 @@ function doneLines(done: readonly string[]): SafeHtml {
   if (between.length === 0) return textLines(done);
   return html`${textLines(done.slice(0, mostLines))}
   ${disclosed(`and ${count(between.length)} more`, textLines(between))} ${textLines(done.slice(-1))}`;
-}
-
-const lookEveryMs = 2_000;
-/** Ages grow, and a proxy closes a connection that is silent for long. */
-const atLeastEveryMs = 30_000;
-/** Streams of one address. Further pages get no events. */
-const mostOfClient = 32;
-const mostOfAll = 64;
-
-/**
- * Tells a page that it is out of date: an event whenever a sink has changed, and now and then in any case. The page
- * then requests itself again, so that its content is made in one place. Nothing is read while no page listens.
- */
-function liveRoute(pages: FastifyInstance, watched: WatchedSinks, clock: Clock): void {
-  const closing = new AbortController();
-  pages.addHook('preClose', async () => closing.abort());
-  const clients: string[] = [];
-  pages.get('/live', async (request, reply) => {
-    if (clients.length >= mostOfAll || clients.filter((one) => one === request.ip).length >= mostOfClient) {
-      return await reply
-        .code(503)
-        .send({ message: 'Too many pages are open. Close some, and load this one again.' });
-    }
-    clients.push(request.ip);
-    request.raw.on('close', () => clients.splice(clients.indexOf(request.ip), 1));
-    const left = new AbortController();
-    request.raw.on('close', () => left.abort());
-    const signal = AbortSignal.any([closing.signal, left.signal]);
-    const first = (await watched.overviews()).version;
-    reply.hijack();
-    reply.raw.writeHead(200, {
-      ...headersOf(reply.getHeaders()),
-      'content-type': 'text/event-stream; charset=utf-8',
-      // nginx would collect the events.
-      'x-accel-buffering': 'no',
-    });
-    reply.raw.write('retry: 5000\n\n');
-    let [version, toldMs] = [first, clock.now()];
-    while (await slept(clock, lookEveryMs, signal)) {
-      const now = await watched.overviews();
-      if (now.version === version && clock.now() - toldMs < atLeastEveryMs) continue;
-      [version, toldMs] = [now.version, clock.now()];
-      reply.raw.write('event: change\ndata:\n\n');
-    }
-    reply.raw.end();
-    return reply;
-  });
-}
-
-function headersOf(headers: Readonly<Record<string, number | string | string[] | undefined>>) {
-  return Object.fromEntries(
-    Object.entries(headers).flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const])),
-  );
 }
 
 /** Asks for the token. `problem`: the problem with the previous one. */

@@ -1,9 +1,7 @@
-import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
-import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { describe, expect, vi } from 'vitest';
+import { describe, expect } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { servedPages } from '../../src/page/page-routes.ts';
@@ -38,26 +36,6 @@ it('are open on this machine where there is no token, and read only', async ({ f
   for (const path of ['/', '/connectors/newsletter', '/live', '/runs/x']) {
     expect([path, (await ui.get(path, { method: 'POST', headers: here })).status]).toEqual([path, 405]);
   }
-});
-
-it('tell 32 open pages of an address of changes, refuse the next one, and answer beside them', async ({
-  folder,
-}) => {
-  await using ui = await serveUi({ config: await configIn(folder, null) });
-  const sockets: Socket[] = [];
-  const listen = async (): Promise<string> => {
-    const socket = connect(Number(new URL(ui.url).port), '127.0.0.1');
-    sockets.push(socket);
-    socket.write('GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n');
-    const [chunk] = (await once(socket, 'data')) as [Buffer];
-    return chunk.toString().slice(9, 12);
-  };
-  const answers = await Promise.all(Array.from({ length: 33 }, listen));
-  expect(answers.toSorted()).toEqual([...Array.from({ length: 32 }, () => '200'), '503']);
-  expect((await ui.get('/')).status).toBe(200);
-  for (const socket of sockets) socket.destroy();
-  await vi.waitUntil(async () => (await listen()) === '200');
-  sockets.at(-1)?.destroy();
 });
 
 // Proves promise 10.3

@@ -1,20 +1,31 @@
-// Keeps a page up to date while it is looked at: the server says when something has changed, and the page asks for
-// itself again. A hidden tab listens to nothing.
+// Keeps a page up to date while it is looked at: the server gives its sinks another number when something has changed,
+// and the page asks for itself again. A hidden tab asks for nothing.
 const address = document.currentScript.dataset.live;
 const state = document.getElementById('live-state');
-let source = null;
+const lookEveryMs = 2_000;
+// Ages grow.
+const atLeastEveryMs = 30_000;
+let seen = null;
+let shownAtMs = Date.now();
 let isAsking = false;
 
-function listen() {
-  source = new EventSource(address);
-  source.addEventListener('open', () => say('· live'));
-  source.addEventListener('change', () => void refresh());
-  source.addEventListener('error', () => say('· not connected'));
-}
-
-function pause() {
-  source?.close();
-  source = null;
+async function look() {
+  if (document.hidden || isAsking) return;
+  isAsking = true;
+  try {
+    const answer = await fetch(address);
+    // Logged out: the page itself says so.
+    if (answer.status === 401) return location.reload();
+    if (!answer.ok) throw new Error(answer.statusText);
+    const now = await answer.text();
+    const isOld = (seen ?? now) !== now || Date.now() - shownAtMs > atLeastEveryMs;
+    if (!isOld || (await refresh())) seen = now;
+    say('· live');
+  } catch {
+    say('· not connected');
+  } finally {
+    isAsking = false;
+  }
 }
 
 function say(text) {
@@ -25,21 +36,14 @@ async function refresh() {
   // What a person is writing or has unfolded is not taken away.
   const main = document.getElementById('main');
   const isWriting = main.contains(document.activeElement) && document.activeElement.matches('input, select');
-  if (isAsking || isWriting || main.querySelector('details[open]') !== null) return;
-  isAsking = true;
-  try {
-    const answer = await fetch(location.href, { headers: { accept: 'text/html' } });
-    // Logged out: the page itself says so.
-    if (answer.status === 401) return location.reload();
-    if (!answer.ok) return;
-    const next = new DOMParser().parseFromString(await answer.text(), 'text/html');
-    replace(main, next.getElementById('main'));
-    replace(document.querySelector('footer time'), next.querySelector('footer time'));
-  } catch {
-    // The connection says what is wrong.
-  } finally {
-    isAsking = false;
-  }
+  if (isWriting || main.querySelector('details[open]') !== null) return false;
+  const answer = await fetch(location.href, { headers: { accept: 'text/html' } });
+  if (!answer.ok) return false;
+  const next = new DOMParser().parseFromString(await answer.text(), 'text/html');
+  replace(main, next.getElementById('main'));
+  replace(document.querySelector('footer time'), next.querySelector('footer time'));
+  shownAtMs = Date.now();
+  return true;
 }
 
 function replace(old, now) {
@@ -49,10 +53,6 @@ function replace(old, now) {
   if (focused !== null) now.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
 }
 
-document.addEventListener('visibilitychange', () => {
-  pause();
-  if (document.hidden) return;
-  void refresh();
-  listen();
-});
-if (!document.hidden) listen();
+setInterval(look, lookEveryMs);
+document.addEventListener('visibilitychange', () => void look());
+void look();
