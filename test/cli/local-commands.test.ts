@@ -72,10 +72,6 @@ describe('without credentials', () => {
       ['CONNECTOR_API_CLIENT_ID', 'absent'],
     ],
     [
-      ['search', 'newsletter/lists', '--remote'],
-      ['CONNECTOR_API_CLIENT_ID', 'absent'],
-    ],
-    [
       ['backfill', 'newsletter', '--since', '2020-01-01', '--window', '1mo'],
       ['CONNECTOR_API_CLIENT_ID', 'absent', 'REDIS_URL'],
     ],

@@ -342,7 +342,6 @@ describe('with credentials in the config, and no API', () => {
       ['connectors', 'list', '--workspace', 'acme'],
       ['workspaces', 'list'],
       ['definitions'],
-      ['search', 'mine/lists', '--remote'],
     ]) {
       const { code, stderr } = await direct.cli(...args);
       expect({ args, code }).toEqual({ args, code: 2 });

@@ -1,20 +1,15 @@
 import { readFile, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { openSearches } from '../../app/stored-search.ts';
-import { SyncError, usage } from '../../core/errors.ts';
+import { usage } from '../../core/errors.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import { parseJsonText } from '../../http/lossless-json.ts';
 import { listOf, pathOf, readSort } from '../../search/search-request.ts';
 import { type EntityTarget, entityTarget } from '../../settings/choices.ts';
-import { withParts } from '../../settings/load-settings.ts';
-import type { SettingsWith } from '../../settings/settings.ts';
-import { resolveConnector } from '../../source/api/open-api-client.ts';
-import { searchCall } from '../../source/api/open-api-source.ts';
 import { counted, duration, printable } from '../../telemetry/format.ts';
 import { command, type CommandContext, type FlagsOf, readInput, wholeNumber } from '../command.ts';
 import { jsonText, versioned } from '../output/json-text.ts';
-import { openPatientApp } from '../output/show-run.ts';
 import { answerTable } from '../output/record-table.ts';
 import { wrapped } from '../output/text-table.ts';
 
@@ -27,7 +22,6 @@ const options = {
   '--limit <n>': `how many at most, up to 1000 (default: ${rowsOfTable} in a table, else 1000)`,
   '--cursor <text>': 'the next page of the same search',
   '--fields <paths>': 'only these, such as id,settings.title',
-  '--remote': "search the API's indexed store instead of the local sink",
   '--index-sql': 'print the SQL that makes trigram indexes for keyword and fuzzy (PostgreSQL)',
   '--all': 'all pages, a record per line as JSON; --limit is the page size',
 } as const;
@@ -55,54 +49,28 @@ Examples:
     const { terminal } = context;
     const limit = flags.all || terminal.isJson ? recordsOfPage : rowsOfTable;
     const params = await readQuery(context, target.entity, flags, limit);
-    await using searcher = flags.remote
-      ? await openRemoteSearcher(context, withParts(settings, 'api', 'access'), target)
-      : openLocalSearcher(context, target);
-    if (flags.all) return await writeAllPages(context, searcher, params);
-    const page = await searcher.search(params);
+    await using searches = openSearches({ clock: context.clock, deadlineMs, processes: 1, maxWaiting: 1 });
+    const search = async (asked: JsonObject): Promise<FoundPage> =>
+      await searches.search({
+        target,
+        params: asked,
+        signal: context.signal,
+        ofType: (directory) => `Read the lines in ${directory}.`,
+        ofNothing: `Run "${context.program} sync ${target.connector.name}" first.`,
+      });
+    if (flags.all) return await writeAllPages(context, search, params);
+    const page = await search(params);
     await show(context, page, firstColumns(target.entity, flags));
-    const { records, hasMore, cursor, tookMs } = page;
-    const took = tookMs === null ? '' : ` in ${duration(tookMs)}`;
+    const { has_more: hasMore, cursor, took_ms: tookMs } = page.meta;
     const more =
       !hasMore || cursor === null ? '' : `; next page: the same with --cursor ${printable(cursor)}`;
-    terminal.note(`${counted(records.length, 'record')}${took}${more}`);
+    terminal.note(`${counted(page.data.length, 'record')} in ${duration(tookMs)}${more}`);
   },
 });
 
-/** The place where a search runs. `params`: query, limit, cursor, fields. */
-interface Searcher extends AsyncDisposable {
-  /** Throws `SyncError` SEARCH_INVALID for an invalid query. */
-  search(params: JsonObject): Promise<FoundPage>;
-}
-
-/** One page of a search, whichever place it comes from. */
-interface FoundPage {
-  readonly records: readonly JsonValue[];
-  readonly hasMore: boolean;
-  readonly cursor: string | null;
-  /** Milliseconds; null if unknown. */
-  readonly tookMs: number | null;
-}
-
 const deadlineMs = 60_000;
 
-/** Opens a searcher of stored records. Its searches throw USAGE where there is nothing to search. */
-function openLocalSearcher({ clock, signal, program }: CommandContext, target: EntityTarget): Searcher {
-  const searches = openSearches({ clock, deadlineMs, processes: 1, maxWaiting: 1 });
-  return {
-    search: async (params) => {
-      const { data, meta } = await searches.search({
-        target,
-        params,
-        signal,
-        ofType: (directory) => `Ask the API instead (--remote), or read the lines in ${directory}.`,
-        ofNothing: `Run "${program} sync ${target.connector.name}" first, or ask the API (--remote).`,
-      });
-      return { records: data, hasMore: meta.has_more, cursor: meta.cursor, tookMs: meta.took_ms };
-    },
-    [Symbol.asyncDispose]: () => searches[Symbol.asyncDispose](),
-  };
-}
+type FoundPage = Awaited<ReturnType<ReturnType<typeof openSearches>['search']>>;
 
 /**
  * Makes the statements that create indexes for `keyword` and `fuzzy`. Throws USAGE where the sink is not PostgreSQL.
@@ -119,70 +87,6 @@ async function wordIndexes({ signal }: CommandContext, { name, connector, entity
   return await opened.indexSql({ connector: connector.name, entity }, signal);
 }
 
-/**
- * Searches the API's indexed store. Throws USAGE for an entity that is not in it, and the errors of finding the
- * connector.
- */
-async function openRemoteSearcher(
-  context: CommandContext,
-  settings: SettingsWith<'access'>,
-  { name, connector, entity }: EntityTarget,
-): Promise<Searcher> {
-  const { definition, address } = connector;
-  if (address.kind === 'direct') {
-    throw usage(
-      `${connector.name} is read directly, and only an API has an indexed store. Without --remote the stored records are searched.`,
-    );
-  }
-  if (!entity.actions.has('context_store_search')) {
-    const searchable = [...definition.entities.values()].filter(({ actions }) =>
-      actions.has('context_store_search'),
-    );
-    const names = searchable.map((one) => one.name).join(', ');
-    throw usage(
-      `${name} cannot be searched at the API; ${names === '' ? 'no entity of the connector can' : `these can: ${names}`}. Without --remote the stored records are searched.`,
-    );
-  }
-  if (entity.mask !== null) {
-    throw usage(
-      `${name} has a mask, and the API's indexed store answers with clear values. Without --remote the stored records are searched.`,
-    );
-  }
-  const { signal } = context;
-  const app = await openPatientApp(context, settings, 'search');
-  try {
-    const id = await resolveConnector(app.client, definition, address, signal);
-    const budget = app.client.openBudget({ concurrency: 1, requestsPerSecond: connector.requestsPerSecond });
-    return {
-      search: async (params) => {
-        const call = searchCall({ connector: id, definition, entity, params });
-        try {
-          return await app.client.call(call, budget, () => undefined, signal);
-        } catch (error) {
-          throw aboutSearch(error);
-        }
-      },
-      [Symbol.asyncDispose]: () => app[Symbol.asyncDispose](),
-    };
-  } catch (error) {
-    await app[Symbol.asyncDispose]();
-    throw error;
-  }
-}
-
-/** The service refuses a query in the same way as any other invalid request. */
-function aboutSearch(error: unknown): unknown {
-  if (!(error instanceof SyncError) || error.code !== 'REQUEST_REFUSED') return error;
-  const { context } = error;
-  if (/not[_ ]ready|building preview|loading/i.test(error.message)) {
-    return new SyncError(
-      'The indexed store of this connector is not ready: the service is still filling it. Try again later; without --remote the stored records are searched.',
-      { code: 'UPSTREAM', recovery: 'retry', context, cause: error },
-    );
-  }
-  return new SyncError(error.message, { code: 'SEARCH_INVALID', recovery: 'stop', context, cause: error });
-}
-
 /** The fields of `--fields`, in that order; without it the key. */
 function firstColumns({ key, explode }: Entity, { fields }: SearchFlags): readonly string[] {
   if (fields === undefined) return explode?.key ?? key;
@@ -190,13 +94,11 @@ function firstColumns({ key, explode }: Entity, { fields }: SearchFlags): readon
 }
 
 /** `--json` prints records exactly; a table is for people. */
-async function show({ terminal }: CommandContext, page: FoundPage, first: readonly string[]) {
-  const { records, hasMore, cursor, tookMs } = page;
+async function show({ terminal }: CommandContext, { data, meta }: FoundPage, first: readonly string[]) {
   if (terminal.isJson) {
-    const meta = { has_more: hasMore, cursor, took_ms: tookMs };
-    await terminal.printRecords(`${jsonText(versioned({ data: records, meta }))}\n`);
-  } else if (records.length > 0) {
-    const { lines, omitted } = answerTable(records, terminal.columns(), first);
+    await terminal.printRecords(`${jsonText(versioned({ data, meta }))}\n`);
+  } else if (data.length > 0) {
+    const { lines, omitted } = answerTable(data, terminal.columns(), first);
     terminal.print(...lines);
     const left = `no room for: ${omitted.map(printable).join(', ')}, see --fields or --json`;
     if (omitted.length > 0) terminal.note(...wrapped(left, terminal.columns()));
@@ -205,38 +107,24 @@ async function show({ terminal }: CommandContext, page: FoundPage, first: readon
 
 /**
  * Prints every record of a search on standard output, a line of JSON each, one page at a time. Ends quietly when the
- * reader closes the pipe. Throws PAGING_BROKEN if a cursor repeats, and after ten pages in a row without a record.
+ * reader closes the pipe.
  */
-async function writeAllPages({ terminal, signal }: CommandContext, searcher: Searcher, params: JsonObject) {
+async function writeAllPages(
+  { terminal, signal }: CommandContext,
+  search: (params: JsonObject) => Promise<FoundPage>,
+  params: JsonObject,
+): Promise<void> {
   let written = 0;
-  let next = params;
-  let emptyPages = 0;
-  const seen = new Set<string>();
-  for (;;) {
-    const { records, hasMore, cursor } = await searcher.search(next);
-    const isTaken = await terminal.printRecords(records.map((record) => `${jsonText(record)}\n`).join(''));
-    if (!isTaken) return;
+  let cursor: string | null = null;
+  do {
+    const page: FoundPage = await search(cursor === null ? params : { ...params, cursor });
+    const text = page.data.map((record) => `${jsonText(record)}\n`).join('');
+    if (!(await terminal.printRecords(text))) return;
     signal.throwIfAborted();
-    written += records.length;
-    if (!hasMore || cursor === null) break;
-    if (seen.has(cursor)) throw broken(written, 'the same cursor again, expected a new one');
-    emptyPages = records.length === 0 ? emptyPages + 1 : 0;
-    if (emptyPages >= mostEmptyPages) {
-      throw broken(written, `${emptyPages} pages without a record, each with a further cursor`);
-    }
-    seen.add(cursor);
-    next = { ...params, cursor };
-  }
+    written += page.data.length;
+    cursor = page.meta.has_more ? page.meta.cursor : null;
+  } while (cursor !== null);
   terminal.note(counted(written, 'record'));
-}
-
-const mostEmptyPages = 10;
-
-function broken(written: number, what: string): SyncError {
-  return new SyncError(
-    `After ${counted(written, 'record')} the API returned ${what}: there may be more records, which cannot be reached.`,
-    { code: 'PAGING_BROKEN', recovery: 'stop' },
-  );
 }
 
 type QueryFlags = Readonly<Record<'filter' | 'sort' | 'limit' | 'cursor' | 'fields', string | undefined>>;
@@ -245,8 +133,8 @@ const maxBytes = 1024 * 1024;
 const mostRecords = 1_000;
 
 /**
- * Reads the parameters of a search in the form that the API takes. The place of the search interprets them; only text
- * that is not JSON, a number or a list is refused here, with USAGE.
+ * Reads the parameters of a search in the form that the API takes. The search interprets them; only text that is not
+ * JSON, a number or a list is refused here, with USAGE.
  */
 async function readQuery(context: CommandContext, entity: Entity, flags: QueryFlags, defaultLimit: number) {
   const { filter, sort, limit, cursor, fields } = flags;
@@ -255,7 +143,6 @@ async function readQuery(context: CommandContext, entity: Entity, flags: QueryFl
       ...(filter === undefined ? {} : { filter: await readFilter(context, filter) }),
       ...(sort === undefined ? {} : { sort: readSort(sort, '--sort') }),
     },
-    // Always sent: services differ in their default.
     limit: limit === undefined ? defaultLimit : wholeNumber('--limit', limit, mostRecords, 1),
     ...(cursor === undefined ? {} : { cursor }),
     ...(fields === undefined

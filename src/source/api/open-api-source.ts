@@ -226,7 +226,7 @@ export function recordCalls(definition: Definition, connector: ConnectorId) {
 interface ExecuteRequest extends ListRequest {
   readonly connector: ConnectorId;
   readonly definition: Definition;
-  readonly action: 'list' | 'get' | 'context_store_search';
+  readonly action: 'list' | 'get';
 }
 
 /** `POST connectors/{id}/execute`; `read` gets the answer of a success and throws when its result does not fit. */
@@ -621,41 +621,4 @@ function isAboutCall(value: JsonValue | undefined, isNamed: boolean): boolean {
 function isEnvelope(value: JsonObject): boolean {
   const metadata = memberOf(value, 'execution_metadata');
   return isJsonObject(metadata) && typeof memberOf(metadata, 'connector_instance_id') === 'string';
-}
-
-/**
- * `context_store_search`, whose result has had three shapes without a new version: the array itself, `{data, meta}`,
- * and `{hits: [{data}], next_cursor, took_ms}`.
- */
-export function searchCall({
-  entity,
-  ...asked
-}: Pick<ExecuteRequest, 'connector' | 'definition' | 'params'> & { readonly entity: Entity }) {
-  const request = {
-    ...asked,
-    entity: entity.name,
-    action: 'context_store_search',
-    isRoot: false,
-  } as const;
-  return executeCall(request, ({ result }, facts) => {
-    const records = recordsOf(result) ?? (plainForm(result) === 'null' ? [] : null);
-    if (records === null) throw invalidBody(facts, 'expected records as result, got another kind');
-    const { meta, ...rest } = isJsonObject(result) ? result : { meta: null };
-    const about = isJsonObject(meta) ? meta : rest;
-    const cursor = textOf(about['cursor'] ?? about['next_cursor']);
-    const tookMs = about['took_ms'];
-    return {
-      records,
-      // Where only a cursor is given, it says that there is more.
-      hasMore: cursor !== null && about['has_more'] !== false,
-      /** Cursor of the next page; null: there is none, or the service does not name it. */
-      cursor,
-      /** Milliseconds; null where the service does not say. */
-      tookMs: typeof tookMs === 'number' ? tookMs : null,
-    };
-  });
-}
-
-function textOf(value: JsonValue | undefined): string | null {
-  return typeof value === 'string' && value !== '' ? value : null;
 }
