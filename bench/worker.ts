@@ -208,7 +208,7 @@ async function scrape(port: number): Promise<void> {
 }
 
 async function commands(config: string): Promise<void> {
-  for (const args of [['status'], ['check'], ['schedule', 'list']]) {
+  for (const args of [['status'], ['check']]) {
     const { code, wallS, cpuS, outputBytes, error } = await measureCommand(
       [...args, '--config', config],
       mostMs,

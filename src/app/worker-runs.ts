@@ -5,7 +5,7 @@ import type { ConnectorName } from '../core/names.ts';
 import { windowText } from '../engine/plan-run.ts';
 import type { RunJob, RunRequest } from '../jobs/worker-context.ts';
 import { connectorNamed } from '../settings/choices.ts';
-import { nextSlots } from '../settings/cron.ts';
+import { nextRunMs } from '../settings/cron.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import { levelByOutcome, type Log, logRunEvent } from '../telemetry/log.ts';
@@ -108,18 +108,9 @@ export function workerRunEnd(metrics: Metrics, log: Log): OnRunEnd {
   };
 }
 
-/** The time of the connector's next scheduled run, before its jitter; null: it has no schedule. */
-function nextRunMs({ schedule }: ConnectorSettings, { startedAt, finishedAt }: RunReport): number | null {
-  if (schedule === null) return null;
-  const [startedMs, finishedMs] = [Date.parse(startedAt), Date.parse(finishedAt)];
-  if (schedule.kind === 'cron') return nextSlots(schedule, finishedMs, 1)[0] ?? null;
-  // A run may take longer than the interval.
-  return startedMs + (Math.floor((finishedMs - startedMs) / schedule.everyMs) + 1) * schedule.everyMs;
-}
-
 function endFields(connector: ConnectorSettings, report: RunReport): object {
   const { run, outcome, error, resumeAt } = report;
-  const next = nextRunMs(connector, report);
+  const next = nextRunMs(connector.schedule, report);
   const withheld = report.entities.reduce((sum, entity) => sum + entity.withheld, 0);
   return {
     connector: connector.name,

@@ -46,7 +46,6 @@ Examples:
   $ connector-sync publish                          the same into every target of the config
   $ connector-sync search newsletter/campaigns --filter '{"eq": {"status": "sent"}}'
   $ connector-sync worker --http 9400               run by schedule, with health checks and metrics
-  $ connector-sync schedule list                    when does what run next?
 
 Exit codes: 0 done, or ended by a limit that was given; 1 failed; 2 wrong command or config; 3 parts failed;
 4 credentials refused; 5 another run is reading the connector; 6 rows look deleted and are kept; 130 stopped by Ctrl-C.`;

@@ -287,8 +287,6 @@ async function isStaleHolder(syncs: Queue, key: string, holder: string): Promise
 const lookBackMs = 10 * 60 * 1000;
 const minuteMs = 60_000;
 
-export type Backlog = Awaited<ReturnType<typeof readBacklog>>;
-
 interface BacklogOf {
   readonly sinkId: string;
   readonly waiting: number;

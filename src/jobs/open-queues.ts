@@ -2,10 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Redis } from 'ioredis';
 import * as z from 'zod';
-import { type Clock, instant, type Instant, slept, systemClock } from '../core/clock.ts';
+import { type Clock, slept, systemClock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import type { ConnectorName } from '../core/names.ts';
-import type { Schedule, Settings } from '../settings/settings.ts';
+import type { Settings } from '../settings/settings.ts';
 import { connectRedis } from './connect-redis.ts';
 import {
   addBackfill,
@@ -14,12 +14,7 @@ import {
   type AskedBackfill,
   backfillKey,
   openQueueSet,
-  type QueueSet,
-  readBacklog,
-  scheduledConnector,
-  scheduledTarget,
   schedulerId,
-  subjectOf,
 } from './open-queue-set.ts';
 import { beginClaim, reconcileSchedules, registeredSink, registerSinks } from './reconcile-schedules.ts';
 import { defaultTimings } from './worker-context.ts';
@@ -62,14 +57,6 @@ export async function openQueues(settings: Pick<Settings, 'redis'>) {
           retryDelayMs: defaultTimings.retryDelayMs,
         });
       }),
-    /** The schedules that Redis has for these sinks. */
-    schedules: (sinkIds: readonly string[]) => answered(() => nextDue(queues, sinkIds)),
-    /** By `<sink id>:<connector>`: the newest failed job, among the last hundred of each sink. */
-    failures: (sinkIds: readonly string[]) => answered(() => newestFailures(queues, sinkIds)),
-    /**
-     * By `<sink id>:<target>`: the newest publication job, where it failed or waits to be tried again after a failure.
-     */
-    publicationFailures: (sinkIds: readonly string[]) => answered(() => failedPublications(queues, sinkIds)),
     /** Null when no worker has served a sink of this name. */
     registeredSink: (name: string) => answered(() => registeredSink(queues.redis, prefix, name)),
     /** `state` of the connector's new or existing job: `waiting`, `active`, `delayed`. */
@@ -101,12 +88,6 @@ export async function openQueues(settings: Pick<Settings, 'redis'>) {
     /** `isNew` is false if a backfill of the connector already waits or runs; that one is left unchanged. */
     enqueueBackfill: (sinkId: string, connector: ConnectorName, backfill: AskedBackfill) =>
       answered(() => addBackfill(queues.syncs(sinkId), connector, backfill, defaultTimings)),
-    /** The backlog of a sink with these schedules. */
-    backlog: (sinkId: string, schedules: readonly Schedule[]) =>
-      answered(async () => {
-        const waiting = await queues.syncs(sinkId).getJobCountByTypes('waiting', 'prioritized');
-        return await readBacklog(queues, { sinkId, waiting, schedules }, clock.now());
-      }),
     /** Asks all workers to read their config again. `silent`: how many have not answered after 20 seconds. */
     reload: (signal: AbortSignal) =>
       answered(async () => {
@@ -146,79 +127,6 @@ async function answered<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
       { code: 'QUEUE_UNAVAILABLE', recovery: 'stop', cause: error },
     );
   }
-}
-
-/** By `<sink id>:<connector>` and by `<sink id>:<target>`: the next due time, in milliseconds since the epoch. */
-async function nextDue({ ticks }: QueueSet, sinkIds: readonly string[]) {
-  const connectors = new Map<string, number | null>();
-  const targets = new Map<string, number | null>();
-  for (const { key, next = null } of await ticks.getJobSchedulers(0, -1)) {
-    for (const sinkId of sinkIds) {
-      const target = scheduledTarget(key, sinkId);
-      if (target !== null) targets.set(`${sinkId}:${target}`, next);
-      else if (scheduledConnector(key, sinkId) !== null) connectors.set(key, next);
-    }
-  }
-  return { connectors, targets };
-}
-
-interface FailedJob {
-  /** An `ErrorCode`, or the start of the queue's failure reason. */
-  readonly code: string;
-  readonly at: Instant;
-}
-
-const lookedAt = 100;
-
-/**
- * The newest failed job of each connector. A run that could not start has no row in a ledger; only its failed job shows
- * it.
- */
-async function newestFailures(queues: QueueSet, sinkIds: readonly string[]) {
-  const newest = new Map<string, FailedJob>();
-  for (const sinkId of sinkIds) {
-    // Newest first.
-    const jobs = await queues.syncs(sinkId).getFailed(0, lookedAt - 1);
-    for (const { data, failedReason, finishedOn } of jobs) {
-      const name = nameIn(data);
-      if (name === '' || finishedOn === undefined) continue;
-      const key = schedulerId(sinkId, name);
-      if (!newest.has(key)) newest.set(key, { code: codeIn(failedReason), at: instant(finishedOn) });
-    }
-  }
-  return newest;
-}
-
-async function failedPublications(queues: QueueSet, sinkIds: readonly string[]) {
-  const newest = new Map<string, FailedJob>();
-  const doneAt = new Map<string, number>();
-  for (const sinkId of sinkIds) {
-    const publications = queues.publications(sinkId);
-    for (const { data, finishedOn = 0 } of await publications.getJobs('completed', 0, lookedAt - 1)) {
-      const key = `${sinkId}:${nameIn(data)}`;
-      doneAt.set(key, Math.max(finishedOn, doneAt.get(key) ?? 0));
-    }
-    const others = await publications.getJobs(['failed', 'delayed'], 0, lookedAt - 1);
-    for (const { data, failedReason, finishedOn, processedOn } of others) {
-      const endedMs = finishedOn ?? processedOn;
-      const key = `${sinkId}:${nameIn(data)}`;
-      // A job that waits for its first start has no reason.
-      if (!failedReason || endedMs === undefined || endedMs < (doneAt.get(key) ?? 0)) continue;
-      const at = instant(endedMs);
-      if (at > (newest.get(key)?.at ?? '')) newest.set(key, { code: codeIn(failedReason), at });
-    }
-  }
-  return newest;
-}
-
-function nameIn(data: unknown): string {
-  const subject = subjectOf(data);
-  return subject === null ? '' : 'connector' in subject ? subject.connector : subject.target;
-}
-
-/** Workers write `<connector>: <code>`. */
-function codeIn(reason: string): string {
-  return /^[a-z0-9_-]+: ([A-Z_]+)$/.exec(reason)?.[1] ?? reason.slice(0, 80);
 }
 
 /*

@@ -3,9 +3,9 @@ import { type ConnectorHealth, countWords, healthOf, type Trouble } from '../app
 import { overviewOf, readSignIns } from '../app/connector-states.ts';
 import type { WatchedSinks } from '../app/watch-sinks.ts';
 import { healthWords } from '../core/health.ts';
-import { nextSlots } from '../settings/cron.ts';
+import { nextRunMs, nextSlots } from '../settings/cron.ts';
 import { formatDuration } from '../settings/texts.ts';
-import type { ConnectorSettings, PublishSettings, Schedule } from '../settings/settings.ts';
+import type { ConnectorSettings, PublishSettings } from '../settings/settings.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
 import { count, counted, printable, roughly } from '../telemetry/format.ts';
 import {
@@ -382,7 +382,7 @@ export function nextRunText(
   if (paused !== null) {
     return html`<span>paused</span> <span class="faint">${printable(paused.reason)}</span>`;
   }
-  const dueMs = overview === null ? null : dueAt(schedule, overview);
+  const dueMs = nextRunMs(schedule, overview?.lastRun ?? null);
   if (dueMs !== null && nowMs - dueMs > graceMs + schedule.jitterMs) {
     return html`<span class="late">${disclosed(`due ${roughly(nowMs - dueMs)} ago`, exactly(dueMs))}</span>
       <span class="faint">is a worker running?</span>`;
@@ -390,13 +390,4 @@ export function nextRunText(
   if (schedule.kind === 'every') return html`every ${formatDuration(schedule.everyMs)}`;
   const [nextMs] = nextSlots(schedule, nowMs, 1);
   return nextMs === undefined ? html`never` : disclosed(`in ${roughly(nextMs - nowMs)}`, exactly(nextMs));
-}
-
-/** The first time after the last run; null while one is in progress, and before the first. */
-function dueAt(schedule: Schedule, { lastRun }: ConnectorOverview): number | null {
-  if (lastRun === null || lastRun.finishedAt === null) return null;
-  const endedMs = Date.parse(lastRun.finishedAt);
-  return schedule.kind === 'every'
-    ? endedMs + schedule.everyMs
-    : (nextSlots(schedule, endedMs, 1)[0] ?? null);
 }

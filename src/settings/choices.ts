@@ -187,20 +187,3 @@ export function targetsAfterSync(
       target.when.kind === 'after-sync' && target.connectors.some(({ name }) => connectors.has(name)),
   );
 }
-
-/** A target that workers publish into. */
-export type WorkerTarget = ReturnType<typeof workerTargets>[number];
-
-/**
- * The targets with one of these connectors, in the config's order. `sink`: the name of the sink that they are published
- * from; `everyMs`: null: they are published after syncs.
- */
-export function workerTargets({ publish }: Pick<LocalSettings, 'publish'>, connectors: ReadonlySet<string>) {
-  return [...publish.values()].flatMap(({ name, when, connectors: [first, ...others] }) =>
-    when.kind !== 'by-hand' &&
-    first !== undefined &&
-    [first, ...others].some((one) => connectors.has(one.name))
-      ? [{ name, sink: first.sink.name, everyMs: when.kind === 'every' ? when.everyMs : null }]
-      : [],
-  );
-}

@@ -136,11 +136,6 @@ notify: { ops: { type: webhook, url: "${receiver.url}" } }
   const readers: Readonly<Record<string, ReadonlyMap<string, string>>> = {
     status: found((await cli('status')).stdout, (name) => new RegExp(`^${name}: (\\w+);`, 'm')),
     'status --json': words(await shown('status'), 'health'),
-    'schedule list': found(
-      (await cli('schedule', 'list')).stdout,
-      (name) => new RegExp(`^${name} +(\\w+)`, 'm'),
-    ),
-    'schedule list --json': words(await shown('schedule', 'list'), 'health'),
     'overview page': found(
       (await ui.get('/')).body,
       (name) =>

@@ -84,10 +84,10 @@ ${names.map((name, index) => `  ${name}: { id: ${name}${index % 2 === 0 ? '' : '
     };
   }
 
-  describe.each([[['status']], [['schedule', 'list']]])('%j of many connectors', (command) => {
+  describe('status of many connectors', () => {
     // Proves promise 12.1
     it('shows the first hundred, and says how all of them stand', async () => {
-      const { names: shown, total, counts } = await listed(...command);
+      const { names: shown, total, counts } = await listed('status');
       expect(shown).toEqual(['wiki', ...names.slice(0, 99)]);
       expect(total).toBe(251);
       expect(counts).toEqual({
@@ -99,32 +99,32 @@ ${names.map((name, index) => `  ${name}: { id: ${name}${index % 2 === 0 ? '' : '
         new: 1,
         ok: 239,
       });
-      const { stderr } = await cli(...command);
+      const { stderr } = await cli('status');
       expect(stderr).toContain(
         `100 of 251 shown. Of all: 5 failed, 1 late, 4 incomplete, 1 paused, 1 new, 239 ok. "--limit 0" shows all.`,
       );
-      expect((await listed(...command, '--limit', '0')).names).toEqual(['wiki', ...names]);
+      expect((await listed('status', '--limit', '0')).names).toEqual(['wiki', ...names]);
     });
 
     it('shows only those that fail, those that are late, or both', async () => {
-      expect((await listed(...command, '--failing')).names).toEqual(failing);
-      expect((await listed(...command, '--late')).names).toEqual(['shop-002']);
-      expect((await listed(...command, '--failing', '--late')).names).toEqual(['shop-002', ...failing]);
-      expect((await cli(...command, '--late')).stderr).toContain('1 shown. Of all: 5 failed, ');
+      expect((await listed('status', '--failing')).names).toEqual(failing);
+      expect((await listed('status', '--late')).names).toEqual(['shop-002']);
+      expect((await listed('status', '--failing', '--late')).names).toEqual(['shop-002', ...failing]);
+      expect((await cli('status', '--late')).stderr).toContain('1 shown. Of all: 5 failed, ');
     });
 
     it('takes globs of names', async () => {
       const tens = names.filter((name) => name.startsWith('shop-01'));
-      expect((await listed(...command, 'wiki', 'shop-01*')).names).toEqual(['wiki', ...tens]);
-      expect((await listed(...command, '*-007', 'shop-007')).names).toEqual(['shop-007']);
-      const { code, stderr } = await cli(...command, 'nothing*');
+      expect((await listed('status', 'wiki', 'shop-01*')).names).toEqual(['wiki', ...tens]);
+      expect((await listed('status', '*-007', 'shop-007')).names).toEqual(['shop-007']);
+      const { code, stderr } = await cli('status', 'nothing*');
       expect(code).toBe(2);
       expect(stderr).toContain('No connector matches "nothing*"; the config has wiki, shop-000, ');
       expect(stderr).toContain('shop-018 and 231 more.');
     });
 
     it('ends with 2 for a limit that is no number', async () => {
-      const { code, stderr } = await cli(...command, '--limit', 'all');
+      const { code, stderr } = await cli('status', '--limit', 'all');
       expect([code, stderr]).toEqual([2, expect.stringContaining('--limit: expected a whole number from 0')]);
     });
   });
@@ -172,22 +172,6 @@ describe('several sinks', () => {
       total: 1,
       unreadableSinks: [{ sink: 'away', connectors: ['wiki'], error: { code: 'SINK_FAILED' } }],
     });
-  });
-
-  it('shows the schedules of other sinks too when one cannot be read', async () => {
-    const cli = (...args: readonly string[]) =>
-      callCli(['schedule', 'list', ...args, '--config', config], { cwd: folder, env: { SECRET: cliSecret } });
-    const { code, stdout, stderr } = await cli();
-    expect(stdout).toMatch(/^newsletter +new +none +never$/m);
-    expect(stdout).not.toContain('wiki');
-    expect(stderr).toContain('Not shown: 1 connector of the sink "away". ');
-    expect(code).toBe(1);
-    expect(jsonLines(await cli('--json'))).toMatchObject([
-      {
-        connectors: [{ connector: 'newsletter' }],
-        unreadableSinks: [{ sink: 'away', connectors: ['wiki'] }],
-      },
-    ]);
   });
 
   it('fails as a whole when no sink of the requested connectors can be read', async () => {

@@ -73,7 +73,6 @@ it('throws within two seconds if Redis does not answer', async () => {
 it('throws within about two seconds if Redis goes down later, or hangs', async () => {
   const calls: readonly (() => Promise<unknown>)[] = [
     () => bench.queues.enqueue(warehouse.id, newsletter, 'manual'),
-    () => bench.queues.schedules([warehouse.id]),
     () => bench.queues.registeredSink('warehouse'),
     () =>
       bench.queues.apply({

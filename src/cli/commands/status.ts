@@ -1,12 +1,14 @@
 import { countWords, type HealthCounts, healthOf } from '../../app/connector-health.ts';
 import { overviewOf, readOverviewsOfReadable } from '../../app/connector-states.ts';
 import { failureLimit, readStatuses, type StoredConnector } from '../../app/read-statuses.ts';
+import { instant } from '../../core/clock.ts';
 import { type Health, healthWords } from '../../core/health.ts';
 import { chosenConnectors } from '../../settings/choices.ts';
+import { nextRunMs } from '../../settings/cron.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';
 import { damageAdvice, damageText } from '../../sinks/sink-access.ts';
 import type { ConnectorStatus } from '../../sinks/ledger-reader.ts';
-import { count, counted, printable, toTheMinute } from '../../telemetry/format.ts';
+import { comingUp, count, counted, printable, toTheMinute } from '../../telemetry/format.ts';
 import {
   allowByAgeText,
   keylessText,
@@ -28,18 +30,17 @@ import { indentedTable, leftColumns, rightColumns, wrapped } from '../output/tex
 
 const most = 1_000_000;
 
-/** The options of a command that lists connectors. */
-export const listOptions = {
+const options = {
   '--failing': 'only those that are failed or incomplete',
   '--late': 'only those with an entity older than its freshWithin',
   '--limit <n>': { text: 'show at most so many; 0: all', default: '100' },
 } as const;
 
-type ListFlags = FlagsOf<typeof listOptions>;
+type ListFlags = FlagsOf<typeof options>;
 
 export const status = command({
   argument: ['[connector...]', 'names from the config, * stands for any text (default: all)'],
-  options: listOptions,
+  options,
   help: `
 Examples:
   $ connector-sync status newsletter
@@ -70,6 +71,7 @@ Examples:
           reason: reasonLine(health, connector.name, { program, nowMs }),
           lastRun: lastRun === null ? null : picked(lastRun, 'run', 'state', 'startedAt', 'finishedAt'),
           paused: paused === null ? null : picked(paused, 'since', 'reason'),
+          next: nextOf({ connector, paused, lastRun }),
           signIn,
           status,
           ...troubles,
@@ -96,6 +98,7 @@ function statusText(shown: StoredConnector, style: StatusStyle): readonly string
   const { connector, health, lastRun, status, failures, paused, purgeWork, unfinishedCopy } = shown;
   const { program, width } = style;
   const sink = `sink ${connector.sink.name}`;
+  const next = nextOf(shown);
   if (unfinishedCopy !== null) {
     const { from, to, since } = unfinishedCopy;
     return [
@@ -116,6 +119,7 @@ function statusText(shown: StoredConnector, style: StatusStyle): readonly string
     ...copiedText(shown, program),
     ...signInLines(shown, program),
     ...(paused === null ? [] : [`  schedule paused since ${paused.since}: ${printable(paused.reason)}`]),
+    ...(next === null ? [] : [`  next run ${comingUp(Date.parse(next), style.nowMs)}`]),
   ];
   if (status === null) return heading;
   const keyless = keylessText(connector);
@@ -145,6 +149,12 @@ function statusText(shown: StoredConnector, style: StatusStyle): readonly string
     ...missingLines(shown, program).map((line) => `  ${line}`),
     ...quarantineText(shown, status),
   ];
+}
+
+/** When a worker starts the next run, before the jitter of the schedule; past: none has started it yet. */
+function nextOf({ connector, paused, lastRun }: Pick<StoredConnector, 'connector' | 'paused' | 'lastRun'>) {
+  const nextMs = paused === null ? nextRunMs(connector.schedule, lastRun) : null;
+  return nextMs === null ? null : instant(nextMs);
 }
 
 /** Reasons that other lines of a status show. */
@@ -243,7 +253,7 @@ const columns = [
  * The connectors in a list, their state, and the counts of all connectors that the list is about. A sink that cannot be
  * read does not hide the others. Throws USAGE for a flag that is no number, and where no sink can be read.
  */
-export async function openListPage(chosen: readonly ConnectorSettings[], flags: ListFlags, nowMs: number) {
+async function openListPage(chosen: readonly ConnectorSettings[], flags: ListFlags, nowMs: number) {
   const { overviews, readable, unreadable } = await readOverviewsOfReadable(chosen);
   const limit = wholeNumber('--limit', flags.limit, most);
   const all = readable.map((connector) => ({
@@ -261,8 +271,6 @@ export async function openListPage(chosen: readonly ConnectorSettings[], flags: 
   const counts = countWords(all.map(({ health }) => health));
   return {
     connectors: shown.map(({ connector }) => connector),
-    /** The health of a shown connector, without its sign-in. */
-    healthOf: (connector: ConnectorSettings) => healthOf(connector, overviewOf(overviews, connector), nowMs),
     overviews,
     /**
      * Members of the JSON: `total` counts the connectors that match the flags, on all pages; `counts` are of all named
