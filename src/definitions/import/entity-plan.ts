@@ -33,24 +33,20 @@ export interface EntityPlan {
   readonly entity: string;
   readonly list: Operation;
   readonly get: Operation | null;
-  readonly fields: Fields;
+  readonly fields: readonly Field[];
   /** Columns that parents fill, and their types. */
   readonly injected: ReadonlyMap<string, FieldType>;
   /** Fields of the key; empty: the records have none. */
   readonly key: readonly string[];
-  readonly keyEvidence: string;
   readonly parents: readonly ParentLink[];
   readonly paging: Paging;
-  /** Values that are sent with every call, by parameter, and where each is from. */
   readonly fixed: FixedValues;
   /** Guesses that a person has to confirm or to replace before the entity is synced. */
   readonly open: readonly OpenQuestion[];
 }
 
 /** Plans the conversion of a list operation. */
-function planEntity(stated: Operation, mode: ModeName, sources: Sources, parentOf: ParentOf): Outcome {
-  const placed = withRecords(stated, mode);
-  const { list } = placed;
+function planEntity(list: Operation, mode: ModeName, sources: Sources, parentOf: ParentOf): Outcome {
   const refused = (why: string): Outcome => ({ kind: 'refused', why });
   const { schemas } = sources.service;
   const { entity } = list;
@@ -66,7 +62,7 @@ function planEntity(stated: Operation, mode: ModeName, sources: Sources, parentO
   const key = inferKey(entity, fields, get, sources.service.isPlain);
   const sent = valuesSent(list, paging, mode, sources);
   if (sent.refused !== null) return refused(sent.refused);
-  const own = new Map(fields.declared.map(({ name, type }) => [name, type] as const));
+  const own = new Map(fields.map(({ name, type }) => [name, type] as const));
   const links = findParents(list, sent.open, own, sources, parentOf);
   if (links.refused !== null) return refused(links.refused);
   const values = guessedValues(list, sent.asked, links.missing);
@@ -80,13 +76,13 @@ function planEntity(stated: Operation, mode: ModeName, sources: Sources, parentO
     return refused(`a key consists of string and integer fields of the record, ${missing[0]} is none`);
   }
   const open = [
-    ...placed.open,
+    ...openPlace(list, mode),
     ...openAt(entity, 'pagination', found.open),
     ...openAt(entity, 'key', identity.open),
     ...values.open,
   ];
   const fixed = new Map([...sent.fixed, ...values.fixed]);
-  const row = { key: identity.key, keyEvidence: identity.evidence, fields, injected };
+  const row = { key: identity.key, fields, injected };
   return { kind: 'converted', plan: { entity, list, get, ...row, parents, paging, fixed, open } };
 }
 
@@ -116,63 +112,48 @@ function withoutFilters(link: ParentLink, { params }: Operation, key: readonly s
   return { ...link, inject: new Map(kept) };
 }
 
-/** Takes the first of several lists as the records, where the file names none; a person chooses. */
-function withRecords(
-  list: Operation,
-  mode: ModeName,
-): { readonly list: Operation; readonly open: readonly OpenQuestion[] } {
-  const [first] = list.places;
-  if (list.records !== null || first === undefined) return { list, open: [] };
-  const places = oneLine(list.places.map(({ path }) => path.join('.')).join(', '));
+/** Asks which of several lists in an answer has the records, where the file names none: the first one is taken. */
+function openPlace({ entity, places }: Operation, mode: ModeName): readonly OpenQuestion[] {
+  if (places.length < 2) return [];
+  const named = oneLine(places.map(({ path }) => path.join('.')).join(', '));
   const at =
-    mode === 'hosted'
-      ? ['entities', list.entity, 'records']
-      : ['upstream', 'entities', list.entity, 'list', 'records'];
-  const text = `write which of the lists in an answer has the records: ${places}`;
-  return { list: { ...list, records: first }, open: [{ at, text }] };
+    mode === 'hosted' ? ['entities', entity, 'records'] : ['upstream', 'entities', entity, 'list', 'records'];
+  return [{ at, text: `write which of the lists in an answer has the records: ${named}` }];
 }
+
+const writeKey = 'write the fields that identify a record, or none';
 
 /**
  * The key of a row: the record's key, preceded by the values that identify its listing unless the id is known to be
  * unique. A guess has `open`, which says what to write.
  */
 function identityOf(
-  found: ReturnType<typeof inferKey>,
+  found: KeyFound,
   links: readonly ParentLink[],
   own: ReadonlyMap<string, FieldType>,
   list: Operation,
   get: Operation | null,
-): { readonly key: readonly string[]; readonly evidence: string; readonly open: string | null } {
-  const write = 'write the fields that identify a record, or none';
-  if (found.kind === 'open') {
-    const perhaps =
-      found.candidates.length === 0 ? '' : ` (perhaps ${oneLine(found.candidates.join(', '), 100)})`;
-    const open = `${write}${perhaps}: ${found.why}`;
-    return { key: found.candidates.slice(0, 1), evidence: 'guessed', open };
-  }
-  const { key, evidence } = found;
+): KeyFound {
+  const { key } = found;
   const [link, ...others] = links;
-  if (link === undefined) return { key, evidence, open: null };
+  if (found.open !== null || link === undefined) return found;
   const [param, ...more] = neededParams(get);
   const isAlone =
     param !== undefined &&
     more.length === 0 &&
     (!link.params.has(param.name) || getsOwnKind(list, get)) &&
     key.some((name) => namesKey(param.name, name));
-  if (isAlone) {
-    return { key, evidence: `${evidence}, by which alone the service gets a record`, open: null };
-  }
+  if (isAlone) return found;
   const columnsOf = ({ inject, params }: ParentLink): readonly string[] =>
     [...params.keys()].flatMap((name) => inject.get(name) ?? ownColumn(name, own));
   const above = columnsOf(link);
   if (!others.every((other) => above.every((column) => columnsOf(other).includes(column)))) {
     const by = links.map(({ parent }) => parent.entity).join(' and ');
-    const open = `${write}: its listings are found by ${by}, and is ${key.join(', ')} unique among all of them?`;
-    return { key, evidence: 'guessed', open };
+    const open = `${writeKey}: its listings are found by ${by}, and is ${key.join(', ')} unique among all of them?`;
+    return { key, open };
   }
-  const parts = [...above.filter((column) => !key.includes(column)), ...key];
-  const within = `${evidence}, within its parent: no get shows that it is unique alone`;
-  return { key: parts, evidence: within, open: null };
+  // No get shows that it is unique alone.
+  return { key: [...above.filter((column) => !key.includes(column)), ...key], open: null };
 }
 
 function ownColumn(param: string, own: ReadonlyMap<string, FieldType>): readonly string[] {
@@ -215,7 +196,7 @@ export function judgeEntities(mode: ModeName, sources: Sources): ReadonlyMap<str
 }
 
 function asParent({ entity, fields, injected, key, parents, list, fixed }: EntityPlan): KnownParent {
-  const own = fields.declared.map(({ name, type }): readonly [string, FieldType] => [name, type]);
+  const own = fields.map(({ name, type }): readonly [string, FieldType] => [name, type]);
   const columns = new Map([...injected, ...own]);
   const byParam = parents.flatMap(({ inject }) => [...inject]);
   const same = list.params
@@ -224,7 +205,7 @@ function asParent({ entity, fields, injected, key, parents, list, fixed }: Entit
   return {
     entity,
     fields: columns,
-    columnBySent: new Map(fields.declared.map(({ sent, name }) => [sent, name])),
+    columnBySent: new Map(fields.map(({ sent, name }) => [sent, name])),
     columnByParam: new Map([...same, ...byParam]),
     key,
   };
@@ -232,12 +213,11 @@ function asParent({ entity, fields, injected, key, parents, list, fixed }: Entit
 
 /** Equal for equal requests: the values that are sent with every call, and the place of the records in the answer. */
 function requestText(list: Operation): string {
-  const { method, path, params, body, records, filter } = list;
-  const sent = params.map(({ name, place, fallback, isRequired, at }) => {
-    return [place, at ?? name, fallback ?? null, isRequired];
+  const { method, path, params, records, filter } = list;
+  const named = params.map(({ sent, place, fallback, isRequired }) => {
+    return JSON.stringify([place, sent, fallback ?? null, isRequired]);
   });
-  const inOrder = sent.map((one) => JSON.stringify(one)).toSorted();
-  return JSON.stringify([method, path, inOrder, body.fixed, records?.path, records?.wrapped, filter]);
+  return JSON.stringify([method, path, named.toSorted(), records?.path, records?.wrapped, filter]);
 }
 
 /** Looks up the result of another entity; a text says why it cannot be a parent. */
@@ -301,14 +281,10 @@ interface ParentLink {
   /** Parameters whose values rows do not have yet: parameter and the column it fills. */
   readonly inject: ReadonlyMap<string, string>;
   readonly when: ParentFile['when'];
-  readonly evidence: string;
 }
 
 /** A place to look for the values of a parameter; `field`: null: the parent's key. */
-type Candidate = Omit<Relationship, 'child' | 'field'> & {
-  readonly field: string | null;
-  readonly evidence: string;
-};
+type Candidate = Omit<Relationship, 'child' | 'field'> & { readonly field: string | null };
 
 /** The sources that the file gives for the values of these parameters: its relationships, or the paths of listings. */
 function parentCandidates(
@@ -319,19 +295,13 @@ function parentCandidates(
 ): readonly Candidate[] {
   return open.flatMap(({ name, place }): readonly Candidate[] => {
     const stated = relationships.filter((one) => one.child === child && one.param === name);
-    if (stated.length > 0) {
-      return stated.map((one) => ({
-        ...one,
-        evidence: `relationship ${name} to ${one.parent}.${one.field}`,
-      }));
-    }
+    if (stated.length > 0) return stated;
     const end = place === 'path' ? ownPath.indexOf(`/{${name}}`) : -1;
     const [above, ...more] = listings.filter(
       ({ path, entity }) => end >= 0 && path.replace(/\/$/, '') === ownPath.slice(0, end) && entity !== child,
     );
     if (above === undefined || more.length > 0) return [];
-    const evidence = `path ${ownPath} continues that of ${above.entity}, ${above.path}`;
-    return [{ parent: above.entity, param: name, field: null, when: null, evidence }];
+    return [{ parent: above.entity, param: name, field: null, when: null }];
   });
 }
 
@@ -340,7 +310,7 @@ function parentCandidates(
  * parameter of the parent's listing. A text says why no link is possible.
  */
 function linkParent(
-  { field, param, when, evidence }: Candidate,
+  { field, param, when }: Candidate,
   parent: KnownParent,
   open: readonly Parameter[],
   others: readonly Candidate[],
@@ -372,7 +342,7 @@ function linkParent(
     if (target === null) return `the parameter ${name} would hide a field of the record with this name`;
     if (target !== '') inject.set(name, target);
   }
-  return { link: { parent, params, inject, when: conditions(when, parent), evidence }, unresolved };
+  return { link: { parent, params, inject, when: conditions(when, parent) }, unresolved };
 }
 
 /** An empty text: the record has the value under this name already. */
@@ -460,90 +430,67 @@ interface Field {
   readonly isNullable: boolean;
 }
 
-export interface Fields {
-  readonly declared: readonly Field[];
-  /** Fields without a possible column name: they are kept in `_extra`. */
-  readonly others: readonly string[];
-}
-
 /** A file that declares more is a mistake, or hostile. */
 const mostFields = 1_000;
 
-/** The fields that the file gives a record. One that would be named as another one stays undeclared. */
-export function fieldsOf(record: JsonObject, schemas: Schemas): Fields {
+/** The fields that the file gives a record, as far as a column can be named after them. */
+export function fieldsOf(record: JsonObject, schemas: Schemas): readonly Field[] {
   const required = schemas.required(record);
-  const declared: Field[] = [];
-  const others: string[] = [];
   const properties = new Map([...schemas.properties(record)].slice(0, mostFields));
   const taken = new Set<string>();
-  for (const [sent, schema] of properties) {
+  return [...properties].flatMap(([sent, schema]) => {
     const name = columnName(sent);
     // A field that has its name already keeps it.
-    if (name === null || taken.has(name) || (name !== sent && properties.has(name))) others.push(sent);
-    else {
-      taken.add(name);
-      const [isRequired, isNullable] = [required.has(sent), schemas.kinds(schema).has('null')];
-      declared.push({ sent, name, type: schemas.typeOf(schema), schema, isRequired, isNullable });
-    }
-  }
-  return { declared, others };
+    if (name === null || taken.has(name) || (name !== sent && properties.has(name))) return [];
+    taken.add(name);
+    const [isRequired, isNullable] = [required.has(sent), schemas.kinds(schema).has('null')];
+    return [{ sent, name, type: schemas.typeOf(schema), schema, isRequired, isNullable }];
+  });
 }
 
-type KeyFound =
-  | {
-      readonly kind: 'found';
-      readonly key: readonly string[];
-      readonly evidence: string;
-    }
-  | { readonly kind: 'open'; readonly why: string; readonly candidates: readonly string[] };
+/** `open`: the key is a guess, and this says what a person has to write; null: the file shows it. */
+interface KeyFound {
+  readonly key: readonly string[];
+  readonly open: string | null;
+}
 
 const names = ['id', 'gid', 'sid', 'uuid', 'guid', 'uid'];
 
 /**
- * The fields that identify a record, as far as the file shows it; nothing is guessed. In a plain file, which was not
- * written for imports, only a field is a key that every record has, or that reads one record.
+ * The field that identifies a record, as far as the file shows it. In a plain file, which was not written for imports,
+ * only a field is a key that every record has, or that reads one record.
  */
-export function inferKey(entity: string, fields: Fields, get: Operation | null, isPlain: boolean): KeyFound {
+export function inferKey(
+  entity: string,
+  fields: readonly Field[],
+  get: Operation | null,
+  isPlain: boolean,
+): KeyFound {
   const asked = neededParams(get);
-  const declared = fields.declared.filter(isUsable);
+  const declared = fields.filter(({ type }) => type === 'string' || type === 'integer');
   const isProven = ({ isRequired, isNullable, name }: Field): boolean =>
     !isPlain || (isRequired && !isNullable) || asked.some((param) => namesKey(param.sent, name));
   const usable = declared.filter(isProven);
+  const plain = singular(entity).replaceAll('_', '');
+  const usual = names.flatMap((name) => usable.find((field) => field.name === name) ?? [])[0];
+  const found =
+    usual ??
+    usable.find(({ sent }) => asked.some((param) => param.sent === sent)) ??
+    usable.find(({ name }) => ['id', 'gid'].some((end) => name.replaceAll('_', '') === plain + end));
+  const isOther = usual !== undefined && speaksOfAnother(usual, entity);
+  if (found !== undefined && !isOther) return { key: [found.name], open: null };
+  const unsure = declared.find((field) => names.includes(field.name) && !isProven(field));
+  const why = isOther
+    ? `its field ${usual.sent} seems to be the id of something else: "${textIn(usual.schema, 'description')}"`
+    : unsure === undefined
+      ? 'no field of its records is known to identify them'
+      : `its field ${unsure.sent} may be ${unsure.isNullable ? 'null' : 'absent'}, by the file`;
   const likely = declared.filter(
     ({ isRequired, name }) => isRequired || /(?:^|_)(?:id|key|code|date|name)$/.test(name),
   );
-  const candidates = likely.length > 0 ? likely : declared;
-  const found = (field: Field, evidence: string): KeyFound => ({
-    kind: 'found',
-    key: [field.name],
-    evidence: `${field.isRequired ? 'required ' : ''}field ${field.sent}${evidence}`,
-  });
-  for (const name of names) {
-    const field = usable.find((one) => one.name === name);
-    if (field === undefined) continue;
-    if (speaksOfAnother(field, entity)) {
-      const why = `its field ${field.sent} seems to be the id of something else: "${textIn(field.schema, 'description')}"`;
-      return { kind: 'open', why, candidates: candidates.map((one) => one.name) };
-    }
-    return found(field, get === null ? '' : '; the service has a get');
-  }
-  const byGet = usable.find(({ sent }) => asked.some((param) => param.sent === sent));
-  if (byGet !== undefined) return found(byGet, ', by which the service gets a record');
-  const plain = singular(entity).replaceAll('_', '');
-  const own = usable.find(({ name }) =>
-    ['id', 'gid'].some((end) => name.replaceAll('_', '') === plain + end),
-  );
-  if (own !== undefined) return found(own, ', named after the entity');
-  const unsure = declared.find((field) => names.includes(field.name) && !isProven(field));
-  const why =
-    unsure === undefined
-      ? 'no field of its records is known to identify them'
-      : `its field ${unsure.sent} may be ${unsure.isNullable ? 'null' : 'absent'}, by the file`;
-  return { kind: 'open', why, candidates: candidates.map(({ name }) => name) };
-}
-
-function isUsable({ type }: Field): boolean {
-  return type === 'string' || type === 'integer';
+  const candidates = (likely.length > 0 ? likely : declared).map(({ name }) => name);
+  const perhaps = candidates.length === 0 ? '' : ` (perhaps ${oneLine(candidates.join(', '), 100)})`;
+  return { key: candidates.slice(0, 1), open: `${writeKey}${perhaps}: ${why}` };
 }
 
 const isShared = /\bnot unique\b|\bunique (?:only )?(?:within|per|in|inside|for)\b|\bparent\b/i;

@@ -133,7 +133,7 @@ export function outcomeText(outcome: Outcome): string {
       const { key, paging, parents, fields, list, open } = outcome.plan;
       if (open.length > 0) return open.map(({ text }) => text).join('; ');
       const above = parents.map(({ parent }) => parent.entity).join(', ');
-      const isNested = fields.declared.some(({ name }) => name === 'has_children');
+      const isNested = fields.some(({ name }) => name === 'has_children');
       return [
         `key ${key.join(', ') || 'none'}`,
         paging.kind === 'single' ? 'one page' : pagingWords[paging.kind],

@@ -1,17 +1,7 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import { isReservedName } from '../read-yaml.ts';
 import type { PlaceFile } from '../upstream/upstream-file.ts';
-import {
-  listIn,
-  objectIn,
-  oneLine,
-  partIn,
-  prefix,
-  textIn,
-  wordsOf,
-  holdsTemplate,
-  type Schemas,
-} from './schemas.ts';
+import { listIn, objectIn, oneLine, partIn, prefix, textIn, wordsOf, type Schemas } from './schemas.ts';
 
 export type Operation = ReturnType<typeof readOperation>;
 
@@ -23,8 +13,6 @@ interface RecordPlace {
   readonly wrapped: readonly string[];
   /** The answer holds one object in place of an array. */
   readonly isOne: boolean;
-  /** The file names no place, and the answer has one array only. */
-  readonly isFound: boolean;
   /** Schema of a record. */
   readonly record: JsonObject;
 }
@@ -45,12 +33,11 @@ export function readOperation(raw: RawOperation, schemas: Schemas) {
   const declared = own.map((one) => schemas.resolve(one));
   const isCookie = (one: JsonObject): boolean => textIn(one, 'in') === 'cookie';
   const body = requestBodyOf(objectIn(operation, 'requestBody'), schemas);
-  const stated = declared
-    .filter((one) => !isCookie(one))
-    .map((one) => readParameter(one, schemas, body.variables));
+  const stated = declared.filter((one) => !isCookie(one)).map((one) => readParameter(one, schemas));
   const named = new Map([...stated, ...body.params].map((param) => [`${param.place} ${param.name}`, param]));
   const answer = answerSchema(operation, schemas);
   const extractor = textIn(operation, `${prefix}record-extractor`);
+  const places = extractor === null ? recordPlaces(answer, schemas) : [];
   return {
     entity,
     action,
@@ -60,9 +47,10 @@ export function readOperation(raw: RawOperation, schemas: Schemas) {
     body,
     answer,
     extractor,
-    records: recordPlace(extractor, answer, schemas),
-    /** Possible places of the records, if the file names none and the answer has several arrays. */
-    places: extractor === null ? recordPlaces(answer, schemas) : [],
+    /** Where the file names no place: the first of `places`. */
+    records: extractor === null ? (places[0] ?? null) : statedPlace(extractor, answer, schemas),
+    /** Possible places of the records, if the file names none. */
+    places,
     metadata: readMetadata(objectIn(operation, `${prefix}meta-extractor`)),
     description: oneLine(textIn(operation, 'description') ?? textIn(operation, 'summary') ?? '', 1000),
     /** The reason in the file why the listing has one page. */
@@ -92,9 +80,8 @@ export function answerSchema(operation: JsonObject, schemas: Schemas): JsonObjec
 
 const extractorForm = /^\$((?:\.[A-Za-z_][\w-]*)*)(\[\*\])?((?:\.[A-Za-z_][\w-]*)*)$/;
 
-/** Null where the extractor is of a form that is not known, or the answer shows no place. */
-function recordPlace(extractor: string | null, answer: JsonObject, schemas: Schemas): RecordPlace | null {
-  if (extractor === null) return placeFound(answer, schemas);
+/** Null where the extractor is of a form that is not known. */
+function statedPlace(extractor: string, answer: JsonObject, schemas: Schemas): RecordPlace | null {
   const [whole, before = '', star, behind = ''] = extractorForm.exec(extractor) ?? [];
   if (whole === undefined || (star === undefined && behind !== '')) return null;
   const path = before.split('.').slice(1);
@@ -103,17 +90,9 @@ function recordPlace(extractor: string | null, answer: JsonObject, schemas: Sche
   const element = schemas.items(found);
   const isOne = star === undefined && schemas.typeOf(found) === 'object';
   const record = isOne ? found : (schemas.at(element, wrapped) ?? {});
-  return { path, wrapped, isOne, isFound: false, record: unwrapped(record, wrapped, schemas) };
-}
-
-/** Unwraps elements that are arrays: all their elements are records. */
-function unwrapped(record: JsonObject, wrapped: readonly string[], schemas: Schemas): JsonObject {
-  return wrapped.length > 0 && schemas.typeOf(record) === 'array' ? schemas.items(record) : record;
-}
-
-function placeFound(answer: JsonObject, schemas: Schemas): RecordPlace | null {
-  const [only, ...others] = recordPlaces(answer, schemas);
-  return only === undefined || others.length > 0 ? null : only;
+  // Where elements are arrays, all their elements are records.
+  const isArray = wrapped.length > 0 && schemas.typeOf(record) === 'array';
+  return { path, wrapped, isOne, record: isArray ? schemas.items(record) : record };
 }
 
 /** Objects around the records of an answer. */
@@ -122,11 +101,13 @@ const mostPlaces = 20;
 
 /** The answer itself, or the arrays of objects in it; once a level has some, deeper arrays belong to records. */
 export function recordPlaces(answer: JsonObject, schemas: Schemas): readonly RecordPlace[] {
-  const place = (path: readonly string[], found: JsonObject): RecordPlace => {
-    const record = schemas.items(found);
-    return { path, wrapped: [], isOne: false, isFound: true, record };
-  };
-  if (schemas.typeOf(answer) === 'array') return [{ ...place([], answer), isFound: false }];
+  const place = (path: readonly string[], found: JsonObject): RecordPlace => ({
+    path,
+    wrapped: [],
+    isOne: false,
+    record: schemas.items(found),
+  });
+  if (schemas.typeOf(answer) === 'array') return [place([], answer)];
   let level: readonly (readonly [readonly string[], JsonObject])[] = [[[], answer]];
   for (let depth = 0; depth < mostLevels; depth += 1) {
     const members = level.flatMap(([path, schema]) =>
@@ -168,8 +149,6 @@ export interface Parameter {
   readonly description: string;
   /** Undefined where the file gives none. An object without one has the defaults of its members. */
   readonly fallback: JsonValue | undefined;
-  /** The dotted path, where it differs from the name. */
-  readonly at: string | null;
   /** How an array is written in a query. */
   readonly list: 'comma' | 'repeat';
   /** An object spread over a query: `created[gte]=1`. */
@@ -178,17 +157,11 @@ export interface Parameter {
   readonly isFilled: boolean;
 }
 
-/** Which parameter each variable of a GraphQL request stands for. */
-interface Variables {
-  readonly placeOf: (param: string) => string | null;
-}
-
-function readParameter(param: JsonObject, schemas: Schemas, variables: Variables | null): Parameter {
+function readParameter(param: JsonObject, schemas: Schemas): Parameter {
   const sent = textIn(param, 'name') ?? '';
   const schema = schemas.resolve(partIn(param, 'schema'));
   const stated = textIn(param, 'in');
-  const at = variables?.placeOf(sent) ?? null;
-  const place = at !== null ? 'body' : stated === 'path' || stated === 'header' ? stated : 'query';
+  const place = stated === 'path' || stated === 'header' || stated === 'body' ? stated : 'query';
   const isFilled = partIn(param, `${prefix}param-config-inject`) !== undefined;
   return {
     name: declarable(sent),
@@ -199,7 +172,6 @@ function readParameter(param: JsonObject, schemas: Schemas, variables: Variables
     schema,
     description: oneLine(textIn(param, 'description') ?? textIn(schema, 'description') ?? '', 1000),
     fallback: isFilled ? undefined : fallbackOf(schemas, schema),
-    at,
     list: partIn(param, 'explode') === false ? 'comma' : 'repeat',
     isSpread: textIn(param, 'style') === 'deepObject',
     isFilled,
@@ -249,83 +221,34 @@ function isEmptyObject(value: JsonValue): boolean {
   return isJsonObject(value) && Object.keys(value).length === 0;
 }
 
-type Body = typeof emptyBody;
-
-const emptyBody = {
-  params: [] as readonly Parameter[],
-  fixed: {} as JsonObject,
-  variables: null as Variables | null,
-  isGraphql: false,
-  problem: null as string | null,
-};
-
 /** Reads the body of a request. `problem`: why this program cannot send it. */
-function requestBodyOf(body: JsonObject, schemas: Schemas): Body {
+function requestBodyOf(body: JsonObject, schemas: Schemas) {
+  const none = { params: [] as readonly Parameter[], problem: null as string | null };
   const kind = objectIn(body, `${prefix}body-type`);
-  if (textIn(kind, 'type') === 'graphql') return readGraphql(kind);
-  if (Object.keys(kind).length > 0) return { ...emptyBody, problem: 'its body is of an unknown type' };
+  if (Object.keys(kind).length > 0) {
+    return {
+      ...none,
+      problem: `its body is of the type ${oneLine(textIn(kind, 'type') ?? 'unknown', 40)}, not JSON`,
+    };
+  }
   const content = Object.entries(objectIn(body, 'content'));
   const json = content.find(([type]) => /^application\/json\b/.test(type));
   if (json === undefined) {
     const type = oneLine(content[0]?.[0] ?? '', 60);
-    return content.length === 0 ? emptyBody : { ...emptyBody, problem: `its body is ${type}, not JSON` };
+    return content.length === 0 ? none : { ...none, problem: `its body is ${type}, not JSON` };
   }
   const schema = schemas.resolve(partIn(json[1], 'schema'));
   const required = schemas.required(schema);
-  const params = [...schemas.properties(schema)].map(([name, property]): Parameter => ({
-    name: declarable(name),
-    sent: name,
-    place: 'body',
-    type: paramType(schemas, property),
-    isRequired: required.has(name),
-    schema: property,
-    description: oneLine(textIn(property, 'description') ?? '', 1000),
-    fallback: fallbackOf(schemas, property),
-    at: declarable(name) === name ? null : name,
-    list: 'repeat',
-    isSpread: false,
-    isFilled: false,
-  }));
+  const params = [...schemas.properties(schema)].map(([name, property]) =>
+    readParameter({ name, in: 'body', schema: property, required: required.has(name) }, schemas),
+  );
   const nested = params.find(({ schema: one }) => hidesDefaults(schemas, one));
   const problem = nested === undefined ? null : `its body has defaults within the elements of ${nested.name}`;
-  return { ...emptyBody, params, problem };
+  return { params, problem };
 }
 
 /** Defaults in the elements of an array have no place in a request. */
 function hidesDefaults(schemas: Schemas, schema: JsonObject): boolean {
   const items = schemas.items(schema);
   return partIn(schema, 'default') === undefined && fallbackOf(schemas, items) !== undefined;
-}
-
-/**
- * Reads a query with variables. Known forms only: a variable that is one parameter, and `{{ fields }}` in the query,
- * which stands for the fields that the file names.
- */
-function readGraphql(kind: JsonObject): Body {
-  const fields = textIn(kind, 'default_fields');
-  const text = textIn(kind, 'query') ?? '';
-  const query = fields === null ? text : text.replaceAll(/\{\{ *fields *\}\}/g, () => fields);
-  const paramByVariable = new Map<string, string>();
-  const values: Record<string, JsonValue> = {};
-  const computed: string[] = [];
-  for (const [variable, value] of Object.entries(objectIn(kind, 'variables'))) {
-    const param = /^\{\{ *([A-Za-z_]\w*) *\}\}$/.exec(typeof value === 'string' ? value : '')?.[1];
-    if (param !== undefined) paramByVariable.set(param, variable);
-    else if (holdsTemplate(value)) computed.push(variable);
-    else values[variable] = value;
-  }
-  const problem = holdsTemplate(query)
-    ? 'its GraphQL query holds a template'
-    : computed.length > 0
-      ? `its GraphQL variable ${computed[0]} is computed by a template`
-      : /^\s*(?:query\b|\{)/.test(query)
-        ? null
-        : 'its GraphQL text is no query';
-  const fixed =
-    isJsonObject(values) && Object.keys(values).length > 0 ? { query, variables: values } : { query };
-  const placeOf = (param: string): string | null => {
-    const variable = paramByVariable.get(param);
-    return variable === undefined ? null : `variables.${variable}`;
-  };
-  return { ...emptyBody, fixed, variables: { placeOf }, isGraphql: true, problem };
 }

@@ -15,8 +15,6 @@ export interface Told {
 export type Paging = {
   readonly size: Size | null;
   readonly total: Told | null;
-  /** Quotes the evidence in the file, for a comment. */
-  readonly evidence: string;
 } & (
   | { readonly kind: 'token'; readonly param: Parameter; readonly token: Told; readonly more: Told | null }
   /** `param`: the parameter of the address that is the token; null: the file declares none. */
@@ -61,8 +59,7 @@ export function inferPaging(operation: Operation, schemas: Schemas): PagingFound
       const why = `the file says that the listing has one page ("${reason}")${declared}`;
       return guessedSingle(values, shared, `${why}: does one answer hold everything?`);
     }
-    const evidence = `the file says why it has one page: ${reason}`;
-    return found({ ...shared, kind: 'single', more: signOf(values), evidence });
+    return found({ ...shared, kind: 'single', more: signOf(values) });
   }
   const token = byToken(operation, values, shared);
   if (token !== null) return token;
@@ -70,16 +67,12 @@ export function inferPaging(operation: Operation, schemas: Schemas): PagingFound
   const cursor = operation.params.filter((param) => isTokenParam(param));
   if (address !== undefined && cursor.length === 1 && counted === null) {
     const [param = null] = cursor;
-    const evidence = `parameter ${param?.name}, which the next address in ${placeText(address)} has`;
-    return found({ ...shared, kind: 'address', param, address, evidence });
+    return found({ ...shared, kind: 'address', param, address });
   }
   if (counted !== null) return found(counted);
   const last = afterRecord(operation, values, shared);
   if (last !== null) return last;
-  if (address !== undefined) {
-    const evidence = `next address in ${placeText(address)}; the file declares no parameter of it`;
-    return found({ ...shared, kind: 'address', param: null, address, evidence });
-  }
+  if (address !== undefined) return found({ ...shared, kind: 'address', param: null, address });
   return withoutEvidence(operation, values, shared);
 }
 
@@ -108,20 +101,18 @@ function byToken(operation: Operation, values: readonly AnswerValue[], shared: S
   );
   const [pair] = pairs;
   if (pair === undefined) return null;
+  const more = values.find(({ role }) => role === 'flag') ?? null;
   if (pairs.length > 1) {
     const names = pairs.map(({ param, token }) => `${param.name} from ${placeText(token)}`).join(', ');
-    const more = values.find(({ role }) => role === 'flag') ?? null;
     const why = `more than one parameter could take the next page's token (${names})`;
-    return asGuess({ ...shared, kind: 'token', ...pair, more, evidence: guessed }, why);
+    return asGuess({ ...shared, kind: 'token', ...pair, more }, why);
   }
   const { param, token } = pair;
   if (/\bget ?start ?page ?token\b/i.test(param.description)) {
     const why = `its first page needs a ${param.name} that another request gives: "${oneLine(param.description, 120)}"`;
     return { kind: 'refused', why };
   }
-  const more = values.find(({ role }) => role === 'flag') ?? null;
-  const evidence = `parameter ${param.name}, token in ${placeText(token)}`;
-  return { kind: 'found', paging: { ...shared, kind: 'token', param, token, more, evidence }, open: null };
+  return { kind: 'found', paging: { ...shared, kind: 'token', param, token, more }, open: null };
 }
 
 /** A time, a choice or a credential is no position in a listing, whatever its name. */
@@ -173,13 +164,11 @@ function byNumber(operation: Operation, values: readonly AnswerValue[], shared: 
       first: stated === 0 ? 0 : 1,
       isFirstGuessed: stated === undefined,
       more: values.find(({ role }) => role === 'flag') ?? address,
-      evidence: `parameter ${page.name}${size === null ? '' : ` beside ${size.param.name}`}`,
     } as const;
   }
   const offset = named(offsetParam);
   if (offset === undefined || size === null) return null;
-  const evidence = `parameter ${offset.name} beside ${size.param.name}`;
-  return { ...shared, kind: 'offset', param: offset, evidence } as const;
+  return { ...shared, kind: 'offset', param: offset } as const;
 }
 
 /** The parameter takes a record's id, and a flag says whether there is more. */
@@ -194,12 +183,9 @@ function afterRecord(
   const { type, schema, description } = param;
   const isId = type === 'string' && schema['format'] === undefined && /\b(?:id|object)\b/i.test(description);
   const paging = { ...shared, kind: 'lastRecord', param, more } as const;
-  if (isId) {
-    const evidence = `parameter ${param.name}, an id by its description, and ${placeText(more)}`;
-    return { kind: 'found', paging: { ...paging, evidence }, open: null };
-  }
+  if (isId) return { kind: 'found', paging, open: null };
   const why = `${param.name} could take the last record's id, but the file does not say so, and ${placeText(more)} says whether more follows`;
-  return asGuess({ ...paging, evidence: guessed }, why);
+  return asGuess(paging, why);
 }
 
 function withoutEvidence(operation: Operation, values: readonly AnswerValue[], shared: Shared): PagingFound {
@@ -216,11 +202,9 @@ function withoutEvidence(operation: Operation, values: readonly AnswerValue[], s
   return guessedSingle(values, shared, why);
 }
 
-const guessed = 'guessed';
-
 /** Takes one answer as everything, until a person says how the listing pages. */
 function guessedSingle(values: readonly AnswerValue[], shared: Shared, open: string): PagingFound {
-  return asGuess({ ...shared, kind: 'single', more: signOf(values), evidence: guessed }, open);
+  return asGuess({ ...shared, kind: 'single', more: signOf(values) }, open);
 }
 
 function asGuess(paging: Paging, why: string): PagingFound {
@@ -237,8 +221,10 @@ interface Size {
   readonly param: Parameter;
   /** The largest page size that may be requested. */
   readonly max: number;
-  /** The source of `max`. */
-  readonly evidence: 'maximum' | 'description' | 'default' | 'guessed';
+  /** The file states no maximum in a schema. */
+  readonly isGuessed: boolean;
+  /** The file says nothing about it at all. */
+  readonly isUnknown: boolean;
 }
 
 const names = [
@@ -266,15 +252,9 @@ function pageSize({ params }: Operation): Size | null {
   if (param === undefined) return null;
   const { maximum } = param.schema;
   const inText = /\bmax(?:imum)?(?:imum)?(?: of| is| value)?:? *(\d{1,6})\b/i.exec(param.description)?.[1];
-  const [evidence, stated] =
-    typeof maximum === 'number'
-      ? (['maximum', maximum] as const)
-      : inText !== undefined
-        ? (['description', Number(inText)] as const)
-        : typeof param.fallback === 'number'
-          ? (['default', param.fallback] as const)
-          : (['guessed', 100] as const);
-  return { param, max: Math.min(10_000, Math.max(1, Math.trunc(stated))), evidence };
+  const [stated] = [maximum, Number(inText), param.fallback].filter((one) => Number.isFinite(one));
+  const max = Math.min(10_000, Math.max(1, Math.trunc(Number(stated ?? 100))));
+  return { param, max, isGuessed: typeof maximum !== 'number', isUnknown: stated === undefined };
 }
 
 /** A value of an answer outside its records, and its role. */

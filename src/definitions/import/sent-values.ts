@@ -13,8 +13,8 @@ export interface OpenQuestion {
   readonly text: string;
 }
 
-/** Values that are sent with every call, by parameter, and the source of each. */
-export type FixedValues = ReadonlyMap<string, { readonly value: JsonValue; readonly evidence: string }>;
+/** Values that are sent with every call, by parameter. */
+export type FixedValues = ReadonlyMap<string, JsonValue>;
 
 /** A parameter whose value a person has to write, and why. */
 interface Asked {
@@ -34,7 +34,7 @@ export function valuesSent(
   { service, signedHeaders }: Sources,
 ) {
   const ofPaging = new Set([paging.size?.param.name, 'param' in paging ? paging.param?.name : undefined]);
-  const fixed = new Map<string, { readonly value: JsonValue; readonly evidence: string }>();
+  const fixed = new Map<string, JsonValue>();
   const open: Parameter[] = [];
   const asked: Asked[] = [];
   const isLinked = (name: string): boolean =>
@@ -50,10 +50,7 @@ export function valuesSent(
     if ((isRequired || isLinked(name)) && (fallback === undefined || isEmpty(fallback))) open.push(param);
     else if (why !== null) asked.push({ param, why });
     else if (fallback !== undefined && fallback !== null && param.type !== 'number' && !param.isSpread) {
-      const value = ascending(fallback, param.schema, service.schemas);
-      const isTurned = JSON.stringify(value) !== JSON.stringify(fallback);
-      const turned = 'not descending, its default: a record that changes then comes again # guessed';
-      fixed.set(name, { value, evidence: isTurned ? turned : 'its default in the file' });
+      fixed.set(name, ascending(fallback, param.schema, service.schemas));
     }
   }
   const sentence = asked.length > 0 ? null : sentenceLeavingOut(list.description);
@@ -86,10 +83,7 @@ export function guessedValues(
       text: `write what to send as ${name}${such}${none}: ${why}`,
     };
   });
-  const fixed = values.map(
-    ({ param }) => [param.name, { value: guessOf(param), evidence: 'guessed' }] as const,
-  );
-  return { fixed: new Map(fixed), open };
+  return { fixed: new Map(values.map(({ param }) => [param.name, guessOf(param)])), open };
 }
 
 /** A value that the definition of the parameter permits; a person writes the right one. */

@@ -24,7 +24,6 @@ export interface SignIn {
   readonly headers: ReadonlyMap<string, string>;
   /** Parts that the file does not prove. */
   readonly guesses: readonly string[];
-  readonly evidence: readonly string[];
 }
 
 type Fields = Record<string, { secret: boolean; required: boolean }>;
@@ -41,7 +40,7 @@ export function signInWays(service: ServiceFile): readonly SignIn[] {
     const auth = authOf(stated, guesses);
     const why = stated.problems[0] ?? (typeof auth === 'string' ? auth : '');
     const usable = why === '' && typeof auth === 'object' ? auth : null;
-    return { title, fields, auth: usable, why, headers, guesses, evidence: [] };
+    return { title, fields, auth: usable, why, headers, guesses };
   });
 }
 
@@ -283,7 +282,6 @@ function loginWay(stated: StatedWay, flow: JsonObject, scope: Scope, server: Ser
     why: problems[0] ?? '',
     headers,
     guesses: [...guesses, 'pkce', ...scope.guesses],
-    evidence: scope.evidence,
   };
 }
 
@@ -321,7 +319,6 @@ const sentAnyway =
 
 interface Scope {
   readonly text: string;
-  readonly evidence: readonly string[];
   readonly guesses: readonly string[];
 }
 
@@ -341,9 +338,6 @@ function scopeOf(
     [...new Set([...scopes, ...declared.filter((scope) => forRefreshing.test(scope))])]
       .filter((scope) => /^[\x21\x23-\x5b\x5d-\x7e]+$/.test(scope))
       .join(' ');
-  const stated = (scopes: readonly string[], evidence: string): Scope => {
-    return { text: scopeText(scopes), evidence: [`scope: ${evidence}`], guesses: [] };
-  };
   const operations = service.operations.filter(
     ({ entity, action }) => entities.includes(entity) && ['list', 'get', 'api_search'].includes(action),
   );
@@ -354,16 +348,16 @@ function scopeOf(
       name,
     );
   });
-  if (required.length > 0) return stated(required, 'as its operations require');
+  if (required.length > 0) return { text: scopeText(required), guesses: [] };
   const byEntity = listIn(scheme, `${prefix}oauth-scopes`).flatMap((one) => {
     const isRead = textIn(one, 'mode')?.startsWith('read') === true;
     const isWanted = isRead && textsIn(one, 'entities').some((entity) => entities.includes(entity));
     return isWanted ? (textIn(one, 'scope') ?? []) : [];
   });
-  if (byEntity.length > 0) return stated(byEntity, 'what the file says that reading these entities takes');
+  if (byEntity.length > 0) return { text: scopeText(byEntity), guesses: [] };
   const reading = declared.filter((scope) => !writes.test(`${scope} ${textIn(flow, 'scopes', scope) ?? ''}`));
   const chosen = reading.every((scope) => forRefreshing.test(scope)) ? declared : reading;
   const left = declared.filter((scope) => !chosen.includes(scope));
   const without = left.length === 0 ? '' : `, without ${oneLine(left.join(' '), 100)}`;
-  return { text: scopeText(chosen), evidence: [], guesses: declared.length === 0 ? [] : [`scope${without}`] };
+  return { text: scopeText(chosen), guesses: declared.length === 0 ? [] : [`scope${without}`] };
 }

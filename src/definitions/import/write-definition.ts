@@ -1,5 +1,5 @@
 import { basename } from 'node:path';
-import { Document, isCollection, isMap, isPair, isScalar, isSeq, type Node, type Pair } from 'yaml';
+import { Document, isCollection, isMap, isPair, isScalar, visit, type Pair } from 'yaml';
 import { withValueAt, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { YamlPath } from '../read-yaml.ts';
 import { type EntityPlan, getsOwnKind, namesKey, neededParams } from './entity-plan.ts';
@@ -13,7 +13,7 @@ import type { SignIn } from './sign-in-ways.ts';
 /** Comments above places of the written file. */
 type NoteAt = (at: YamlPath, text: string) => void;
 
-/** The text of a definition file of these entities, each inference with its evidence above it. */
+/** The text of a definition file of these entities. Comments say what is guessed. */
 export function writeDefinition(
   service: ServiceFile,
   mode: ModeName,
@@ -27,7 +27,6 @@ export function writeDefinition(
   const isOnly = mode === 'hosted' || service.isPlain;
   const name = isOnly ? service.name : `${service.name}-direct`;
   const written = plans.map((plan) => [plan.entity, writeEntity(plan, mode, service, note)] as const);
-  note(['rateLimit'], 'rateLimit # guessed: the file says nothing about limits');
   const used = mode === 'hosted' ? ways : ways.filter(({ auth }) => auth !== null);
   const hostFields = server.kind === 'found' ? Object.keys(server.host) : [];
   const data: Record<string, JsonValue> = {
@@ -57,7 +56,7 @@ function headOf(
   return [
     `${title}: imported for ${mode} connectors from ${name} ${version} (${oneLine(basename(file), 80)}, SHA-256 ${sha256}).`,
     ...licenseNote,
-    'Written by "connector-sync definitions import". Comments name the evidence; what is guessed is marked.',
+    'Written by "connector-sync definitions import". Guesses: rateLimit, limits, message, and what is marked.',
   ];
 }
 
@@ -82,20 +81,11 @@ function upstreamOf(
   note: NoteAt,
 ): JsonObject {
   const at = ['upstream'];
-  for (const { title, guesses, evidence } of ways) {
-    for (const text of evidence) note([...at, 'auth', title], text);
+  for (const { title, guesses } of ways) {
     if (guesses.length > 0) note([...at, 'auth', title], `${guesses.join(', ')} # guessed`);
   }
-  note([...at, 'limits'], 'limits # guessed');
-  note([...at, 'message'], 'message # guessed: common places of an error text');
-  note(
-    [...at, 'check'],
-    'check: without an identity; an answer with the id of the account would notice another one',
-  );
   const fromCredentials = new Map(ways.flatMap(({ headers }) => [...headers]));
   const headers = [...fromCredentials].map(([name, field]) => [name, { field }] as const);
-  const isGraphql = plans.some(({ list }) => list.body.isGraphql);
-  if (isGraphql) note([...at, 'failed'], 'failed: GraphQL answers an error with status 200');
   return {
     baseUrl,
     ...stated({ host }),
@@ -104,7 +94,7 @@ function upstreamOf(
     check: checkOf(service, plans),
     limits: { concurrency: 2, requestsPerSecond: 2, timeoutMs: 60_000, maxBodyBytes: 67_108_864 },
     message: ['message', 'error.message', 'error_description', 'error', 'errors.0.message', 'detail'],
-    ...stated({ failed: isGraphql ? { path: 'errors' } : failedOf(service) }),
+    ...stated({ failed: failedOf(service) }),
     entities,
   };
 }
@@ -124,18 +114,18 @@ function checkOf({ operations }: ServiceFile, plans: readonly EntityPlan[]): Jso
   if (plan === undefined) throw new TypeError('expected at least one entity');
   const { list, fixed, paging } = plan;
   const query: Record<string, string> = {};
-  let body: JsonObject = list.body.fixed;
+  let body: JsonObject = {};
   const headers: Record<string, string> = fixedHeaders(list);
   let path = list.path;
-  for (const [name, { value }] of fixed) {
+  for (const [name, value] of fixed) {
     const param = list.params.find((one) => one.name === name);
     if (param?.place === 'path') path = path.replace(`{${name}}`, () => encodeURIComponent(plainText(value)));
     else if (param?.place === 'query' && typeof value !== 'object') query[name] = plainText(value);
     else if (param?.place === 'header') headers[param.sent] = plainText(value);
-    else if (param?.place === 'body') body = withValueAt(body, (param.at ?? name).split('.'), value);
+    else if (param?.place === 'body') body = withValueAt(body, param.sent.split('.'), value);
   }
   const size = paging.size?.param;
-  if (size?.place === 'body') body = withValueAt(body, (size.at ?? size.name).split('.'), 1);
+  if (size?.place === 'body') body = withValueAt(body, size.sent.split('.'), 1);
   const isPost = list.method === 'POST';
   const sentAs = isPost ? { method: 'POST', safe: true } : {};
   return { ...sentAs, path, ...stated({ query, body: isPost ? body : undefined, headers }) };
@@ -146,10 +136,9 @@ function writeEntity(plan: EntityPlan, mode: ModeName, service: ServiceFile, not
   const at = ['entities', plan.entity];
   const { fields, key, list } = plan;
   const get = usableGet(plan, service);
-  const pagination = writePaging(plan.paging, list, mode);
-  const changed = fields.declared.filter(({ name, sent }) => name !== sent);
-  noteEntity(plan, note, at);
-  for (const text of pagination.notes) note([...at, 'pagination'], text);
+  const guess = (text: string): void => note([...at, 'pagination'], `${text} # guessed`);
+  const pagination = writePaging(plan.paging, list, mode, guess);
+  const changed = fields.filter(({ name, sent }) => name !== sent);
   const params = listParams(plan, mode, pagination.params);
   const actions: Record<string, JsonObject> = { list: { params } };
   if (get !== null) {
@@ -157,12 +146,8 @@ function writeEntity(plan: EntityPlan, mode: ModeName, service: ServiceFile, not
     actions['get'] = { params: Object.fromEntries(required), key: Object.fromEntries(get.columns) };
   }
   const fixed = [...plan.fixed].filter(([name]) => Object.hasOwn(params, name));
-  for (const [name, { evidence }] of fixed) note([...at, 'fixedParams', name], `${name}: ${evidence}`);
   const entity: JsonObject = {
-    fields: Object.fromEntries([
-      ...plan.injected,
-      ...fields.declared.map(({ name, type }) => [name, type] as const),
-    ]),
+    fields: Object.fromEntries([...plan.injected, ...fields.map(({ name, type }) => [name, type] as const)]),
     ...stated({
       rename: Object.fromEntries(changed.map(({ name, sent }) => [sent, name])),
       key: key.length === 0 ? 'none' : key,
@@ -170,7 +155,7 @@ function writeEntity(plan: EntityPlan, mode: ModeName, service: ServiceFile, not
       actions,
       pagination: pagination.pagination,
       deletes: key.length === 0 ? 'never' : 'confirm',
-      fixedParams: Object.fromEntries(fixed.map(([name, { value }]) => [name, value])),
+      fixedParams: Object.fromEntries(fixed),
       parents: plan.parents.map(writeParent),
     }),
   };
@@ -186,18 +171,6 @@ function writeEntity(plan: EntityPlan, mode: ModeName, service: ServiceFile, not
     headers: fixedHeaders(list),
   });
   return { entity, upstream };
-}
-
-function noteEntity({ key, keyEvidence, parents, fields }: EntityPlan, note: NoteAt, at: YamlPath): void {
-  note([...at, 'key'], `key: ${keyEvidence}`);
-  if (fields.declared.length === 0) note([...at, 'fields'], 'the file describes no field of its records');
-  if (fields.others.length > 0) {
-    note([...at, 'fields'], `undeclared, kept in _extra: ${oneLine(fields.others.join(', '), 200)}`);
-  }
-  parents.forEach(({ evidence, parent }, index) =>
-    note([...at, 'parents', index, 'entity'], `${parent.entity}: ${evidence}`),
-  );
-  if (key.length > 1) note([...at, 'key'], 'a record may appear under several parents: one row for each');
 }
 
 function writeParent({ parent, params, inject, when }: EntityPlan['parents'][number]): JsonObject {
@@ -218,11 +191,11 @@ function stated(members: Readonly<Record<string, JsonValue | undefined>>): JsonO
   );
 }
 
-/** The place of the records in a result of the API: the API has applied the extractor of the file. */
-function hostedRecords({ records }: Operation): JsonObject {
-  if (records === null || (!records.isFound && !records.isOne)) return {};
-  const path = records.isFound ? records.path.join('.') : '';
-  return { records: records.isOne ? { path, one: true } : path };
+/** The place of the records in a result of the API: the API has applied the extractor of the file, if there is one. */
+function hostedRecords({ records, extractor }: Operation): JsonObject {
+  if (records?.isOne === true) return { records: { path: '', one: true } };
+  const path = extractor === null ? records?.path.join('.') : '';
+  return path === '' ? {} : stated({ records: path });
 }
 
 /** Allows null in place of the records where the file does. A status of 204 needs no entry. */
@@ -250,7 +223,7 @@ function listParams(
     if (name === counted || Object.hasOwn(ofPaging, name) || type === 'number') return [];
     const isNeeded = filled.has(name) || plan.fixed.has(name);
     if (!isNeeded && (param.isRequired || place === 'header' || place === 'body')) return [];
-    if (mode === 'direct' && !isNeeded && (type === 'object' || isDropped(plan.list, param))) return [];
+    if (mode === 'direct' && !isNeeded && type === 'object') return [];
     const isRequired = isNeeded && (filled.has(name) || place === 'path');
     return [[name, isRequired ? { type: pathType(param), required: true } : { type }]];
   });
@@ -259,11 +232,6 @@ function listParams(
 
 function pathType({ type, place }: Parameter): JsonValue {
   return place === 'path' && type !== 'integer' ? 'string' : type;
-}
-
-/** A parameter of a GraphQL request that is no variable of it. */
-function isDropped({ body }: Operation, { place }: Parameter): boolean {
-  return body.isGraphql && place === 'query';
 }
 
 interface UsableGet {
@@ -278,21 +246,19 @@ interface UsableGet {
 function usableGet(plan: EntityPlan, { schemas }: ServiceFile): UsableGet | null {
   const { get, key, fields, parents } = plan;
   if (key.length === 0 || get === null) return null;
-  if (get.body.problem !== null || get.hasOwnServers || get.transform !== null) return null;
-  if (get.method !== 'GET' && !(get.method === 'POST' && get.body.isGraphql)) return null;
+  if (get.method !== 'GET' || get.hasOwnServers || get.transform !== null) return null;
   const place = /^\$((?:\.[A-Za-z_][\w-]*)*)$/.exec(get.extractor ?? '$')?.[1];
   if (place === undefined || !/^\/[\w/.~!$'()*+,;=:@{}-]*$/.test(get.path)) return null;
   const path = place.split('.').slice(1);
   const record = schemas.at(get.answer, path);
   const own = key.filter((name) => !plan.injected.has(name));
-  const sentKey = own.map((name) => fields.declared.find((field) => field.name === name)?.sent ?? name);
+  const sentKey = own.map((name) => fields.find((field) => field.name === name)?.sent ?? name);
   if (record === null || !sentKey.every((name) => schemas.properties(record).has(name))) return null;
   const injectedBy = new Map(parents.flatMap(({ inject }) => [...inject]));
   const isLinked = (name: string): boolean => parents.some((link) => link.params.has(name));
   const [only, ...others] = own.filter((name) => !isLinked(name));
   const required = neededParams(get);
-  const columns = required.flatMap(({ name, place: where }): readonly (readonly [string, string])[] => {
-    if (where === 'query' && get.body.isGraphql) return [];
+  const columns = required.flatMap(({ name }): readonly (readonly [string, string])[] => {
     const isAbove = !getsOwnKind(plan.list, get) && plan.list.params.some((param) => param.name === name);
     const above = injectedBy.get(name) ?? (isLinked(name) && own.includes(name) ? name : undefined);
     if (above !== undefined && isAbove) return [[name, above]];
@@ -319,148 +285,94 @@ function fixedHeaders({ params }: Operation): Readonly<Record<string, string>> {
   return Object.fromEntries(fixed.map(({ name, fallback }) => [name, plainText(fallback)]));
 }
 
-/** Paging as a definition says it. */
-interface WrittenPaging {
-  readonly pagination: JsonObject;
-  /** Parameters that it needs, as they must be declared. */
-  readonly params: Readonly<Record<string, JsonObject>>;
-  /** Keys of `connector_metadata` that direct calls fill; empty for hosted ones. */
-  readonly metadata: Readonly<Record<string, JsonValue>>;
-  /** How the service itself pages; absent: as the definition does. */
-  readonly paging?: JsonObject | undefined;
-  readonly notes: readonly string[];
-}
-
 /** Names of keys that direct calls fill. */
 const directKeys = { token: 'next_page', more: 'has_more', total: 'total' } as const;
+type KeysOf = (role: keyof typeof directKeys, told: Told | null) => readonly string[];
 
-/** Writes the paging for a mode. Hosted connectors use the keys of the file, direct ones those that are filled. */
-function writePaging(paging: Paging, list: Operation, mode: ModeName): WrittenPaging {
-  const { parts, params: sizeParams, notes: sizeNotes } = sizeParts(paging);
+/**
+ * Writes the paging for a mode, with the parameters that it needs. Hosted connectors use the keys of the file; direct
+ * ones those that `metadata` and `paging` fill.
+ */
+function writePaging(paging: Paging, list: Operation, mode: ModeName, guess: (text: string) => void) {
+  const { kind, size, total } = paging;
   const isDirect = mode === 'direct';
   const metadata: Record<string, JsonValue> = {};
   /** The keys of a value in the answer; none where the answer does not have it. */
-  const keysOf = (role: keyof typeof directKeys, told: Told | null): readonly string[] => {
+  const keysOf: KeysOf = (role, told) => {
     // A `Link` header proves no next page: on the last page it still has the addresses of earlier pages.
     if (told === null || (isDirect && told.place.header === 'Link')) return [];
     if (!isDirect) return told.key === null ? [] : [told.key];
     metadata[directKeys[role]] = placeOf(told);
     return [directKeys[role]];
   };
-  const keys = stated({
-    // Direct tokens have their flag in the paging of the service.
-    flagKeys: 'more' in paging && !(isDirect && paging.kind === 'token') ? keysOf('more', paging.more) : [],
-    totalKeys: keysOf('total', paging.total),
-  });
-  const { pagination, params, direct, notes = [] } = kindParts(paging, list, isDirect, keysOf);
-  return {
-    pagination: { ...pagination, ...parts, ...keys },
-    params: { ...params, ...sizeParams },
-    metadata,
-    paging: isDirect ? direct : undefined,
-    notes: [`paging: ${paging.evidence}`, ...sizeNotes, ...notes],
-  };
+  const isCounted = kind === 'page' || kind === 'offset';
+  const name = kind === 'single' ? null : (paging.param?.name ?? freeName(list));
+  const params = new Map<string, JsonObject>();
+  if (name !== null) params.set(name, { type: isCounted ? 'integer' : 'string' });
+  const walk: Record<string, JsonValue> = walkOf(paging, name, isDirect, keysOf);
+  if (kind === 'page' && paging.isFirstGuessed) guess(`first: ${paging.first}`);
+  // A token needs no size: where nothing says how large a page may be, the service decides.
+  if (size !== null && kind !== 'single' && (isCounted || !size.isUnknown)) {
+    params.set(size.param.name, { type: 'integer', min: 1, max: size.max });
+    Object.assign(walk, { sizeParam: size.param.name, maxSize: size.max });
+    if (size.isGuessed) guess(`maxSize: ${size.max}`);
+  } else if (kind === 'page') {
+    walk['maxSize'] = 100;
+    guess('maxSize: no parameter for the size of a page');
+  }
+  // Direct tokens have their flag in the paging of the service.
+  const flagKeys = 'more' in paging && !(isDirect && kind === 'token') ? keysOf('more', paging.more) : [];
+  const pagination = { ...walk, ...stated({ flagKeys, totalKeys: keysOf('total', total) }) };
+  const declared: Readonly<Record<string, JsonObject>> = Object.fromEntries(params);
+  return { pagination, params: declared, metadata, paging: isDirect ? directPaging(paging) : undefined };
 }
 
-interface KindParts {
-  readonly pagination: JsonObject;
-  readonly params: WrittenPaging['params'];
-  /** The paging of a service that is called directly, where it differs. */
-  readonly direct?: JsonObject;
-  readonly notes?: readonly string[];
-}
-
-/** Parts of a definition for a kind of paging, without sizes, flags and totals. */
-function kindParts(
-  paging: Paging,
-  list: Operation,
-  isDirect: boolean,
-  keysOf: (role: 'token', told: Told | null) => readonly string[],
-): KindParts {
-  switch (paging.kind) {
+/** The parts of a kind of paging, without sizes, flags and totals. `name`: the parameter that asks for a page. */
+function walkOf(paging: Paging, name: string | null, isDirect: boolean, keysOf: KeysOf): JsonObject {
+  const { kind } = paging;
+  switch (kind) {
     case 'single':
-      return { pagination: { kind: 'single' }, params: {} };
-    case 'offset': {
-      const { name } = paging.param;
-      return { pagination: { kind: 'offset', offsetParam: name }, params: { [name]: { type: 'integer' } } };
-    }
-    case 'page': {
-      const { param, first, isFirstGuessed, size } = paging;
-      const pagination = {
-        kind: 'page',
-        pageParam: param.name,
-        first,
-        ...(size === null && { maxSize: 100 }),
-      };
-      const notes = [
-        ...(isFirstGuessed ? [`first: ${first} # guessed`] : []),
-        ...(size === null ? ['maxSize: 100 # guessed; no parameter for the size of a page'] : []),
-      ];
-      return { pagination, params: { [param.name]: { type: 'integer' } }, notes };
-    }
-    case 'lastRecord': {
-      const { name } = paging.param;
-      const pagination = { kind: 'lastRecord', tokenParam: name, field: 'id' };
-      return { pagination, params: { [name]: { type: 'string' } } };
-    }
+      return { kind };
+    case 'offset':
+      return { kind, offsetParam: name };
+    case 'page':
+      return { kind, pageParam: name, first: paging.first };
+    case 'lastRecord':
+      return { kind, tokenParam: name, field: 'id' };
     case 'token': {
-      const { param, token, more } = paging;
-      const tokenKeys = isDirect ? [directKeys.token] : keysOf('token', token);
-      const flagKeys = isDirect && more !== null ? [directKeys.more] : [];
-      return {
-        pagination: { kind: 'pageToken', tokenParam: param.name, tokenKeys, ...stated({ flagKeys }) },
-        params: { [param.name]: { type: 'string' } },
-        direct: {
-          kind: 'cursor',
-          token: placeOf(token),
-          ...stated({ more: more === null ? undefined : placeOf(more) }),
-        },
-      };
+      const tokenKeys = isDirect ? [directKeys.token] : keysOf('token', paging.token);
+      const flagKeys = isDirect && paging.more !== null ? { flagKeys: [directKeys.more] } : {};
+      return { kind: 'pageToken', tokenParam: name, tokenKeys, ...flagKeys };
     }
-    case 'address':
-      return addressParts(paging, list, isDirect);
+    case 'address': {
+      // Hosted: the token is a parameter of the address. Direct: the parameters of the address are sent.
+      const ofAddress = { key: paging.address.key ?? '', param: paging.param?.sent ?? name };
+      return { kind: 'pageToken', tokenParam: name, tokenKeys: [isDirect ? directKeys.token : ofAddress] };
+    }
   }
 }
 
-function addressParts(
-  { param, address }: Extract<Paging, { readonly kind: 'address' }>,
-  list: Operation,
-  isDirect: boolean,
-): KindParts {
-  // Hosted: the token is a parameter of the address. Direct: the parameters of the address are sent.
-  const name = param?.name ?? freeName(list, ['next_page', 'next_page_of_listing']);
-  const sent = param?.sent ?? name;
-  const tokenKeys = isDirect ? [directKeys.token] : [{ key: address.key ?? '', param: sent }];
-  // The file does not say which parameter of the address is the token.
-  const keep = param === null ? 'any' : [sent];
-  const { path } = address.place;
-  const direct = path === undefined ? { kind: 'linkHeader', keep } : { kind: 'nextUrl', path, keep };
-  return {
-    pagination: { kind: 'pageToken', tokenParam: name, tokenKeys },
-    params: { [name]: { type: 'string' } },
-    direct,
-  };
-}
-
-/** A token needs no size: where nothing says how large a page may be, the service decides. */
-function sizeParts({ kind, size }: Paging) {
-  const isOpen = size?.evidence === 'guessed' && kind !== 'page' && kind !== 'offset';
-  if (size === null || isOpen || kind === 'single') return { params: {}, parts: {}, notes: [] };
-  const { param, max, evidence } = size;
-  const from = evidence === 'guessed' ? '100' : evidence;
-  return {
-    params: { [param.name]: { type: 'integer', min: 1, max } },
-    parts: { sizeParam: param.name, maxSize: max },
-    notes: [`maxSize: ${from} of ${param.name}${evidence === 'maximum' ? '' : ' # guessed'}`],
-  };
+/** How the service itself pages; undefined: as the definition does. */
+function directPaging(paging: Paging): JsonObject | undefined {
+  if (paging.kind === 'token') {
+    const more = paging.more === null ? {} : { more: placeOf(paging.more) };
+    return { kind: 'cursor', token: placeOf(paging.token), ...more };
+  }
+  if (paging.kind !== 'address') return undefined;
+  // Where the file does not say which parameter of the address is the token, all are sent.
+  const keep = paging.param === null ? 'any' : [paging.param.sent];
+  const { path } = paging.address.place;
+  return path === undefined ? { kind: 'linkHeader', keep } : { kind: 'nextUrl', path, keep };
 }
 
 function placeOf({ place }: Told): JsonValue {
   return place.header === undefined ? (place.path ?? '') : { header: place.header };
 }
 
-function freeName({ params }: Operation, names: readonly string[]): string {
-  return names.find((name) => !params.some((param) => param.name === name)) ?? 'walk_position';
+/** A name for the parameter of a position that the file does not name. */
+function freeName({ params }: Operation): string {
+  const isTaken = (name: string): boolean => params.some((param) => param.name === name);
+  return ['next_page', 'next_page_of_listing'].find((name) => !isTaken(name)) ?? 'walk_position';
 }
 
 /** Writes the request of an operation. `declared`: its parameters in the definition; null: all required ones. */
@@ -469,23 +381,23 @@ function writeRequest(
   declared: Readonly<Record<string, JsonObject>> | null,
   plan: EntityPlan | null,
 ): JsonObject {
-  const { method, path, body } = operation;
+  const { method, path } = operation;
   const isPost = method === 'POST';
   const ofPaging = plan === null ? new Set<string>() : sentByPaging(plan);
   const rules = operation.params.flatMap((param): readonly (readonly [string, JsonObject])[] => {
-    const { name, sent, place, at, type, list, isRequired } = param;
+    const { name, sent, place, type, list, isRequired } = param;
     const isDeclared = declared === null ? isRequired && place !== 'header' : Object.hasOwn(declared, name);
     if (!isDeclared || ofPaging.has(name)) return [];
     const rule: Record<string, JsonValue> = {};
     if (sent !== name && place !== 'body') rule['as'] = sent;
     if (place === 'header') rule['in'] = 'header';
     if (place === 'query' && isPost) rule['in'] = 'query';
-    if (place === 'body' && at !== null) rule['at'] = at;
+    if (place === 'body' && sent !== name) rule['at'] = sent;
     if (place === 'query' && type === 'array') rule['list'] = list;
     return Object.keys(rule).length === 0 ? [] : [[name, rule]];
   });
   const sentAs = isPost ? { method, safe: true } : {};
-  return { ...sentAs, path, ...stated({ body: body.fixed, params: Object.fromEntries(rules) }) };
+  return { ...sentAs, path, ...stated({ params: Object.fromEntries(rules) }) };
 }
 
 /** Parameters that the paging of the definition sends in another form. */
@@ -501,54 +413,29 @@ interface Comment {
   readonly text: string;
 }
 
-/** The data as YAML without aliases: short lists and maps on one line, `head` as comments at the top. */
+/** The data as YAML without aliases: short lists and maps of scalars on one line, `head` as comments at the top. */
 function writeYaml(data: JsonObject, comments: readonly Comment[], head: readonly string[]): string {
   const document = new Document(data, { aliasDuplicateObjects: false });
   document.commentBefore = head.map((line) => ` ${line}`).join('\n');
-  flow(document.contents);
+  visit(document, {
+    Collection: (_, node) => {
+      const values = node.items.map((item) => (isPair(item) ? item.value : item));
+      node.flow = values.length <= 12 && !values.some((value) => isCollection(value));
+    },
+  });
   for (const { at, text } of comments) comment(document, at, text);
   return document.toString({ lineWidth: 110, flowCollectionPadding: true });
 }
 
-const longestFlow = 90;
-
-/** Collections of scalars stand on one line, if they fit there. */
-function flow(node: unknown): number {
-  if (isPair(node)) return flow(node.key) + flow(node.value) + 4;
-  if (isScalar(node)) {
-    // A text of several lines is written as one.
-    return typeof node.value === 'string' && /\n/.test(node.value) ? 1_000 : String(node.value).length;
-  }
-  if (!isCollection(node)) return 4;
-  const width = node.items.reduce<number>((sum, item) => sum + flow(item), 2);
-  const isShallow = node.items.every((item) => {
-    const value: unknown = isPair(item) ? item.value : item;
-    return !isCollection(value) || value.flow === true;
-  });
-  if (isShallow && (isSeq(node) || width <= longestFlow) && node.items.length <= 12) node.flow = true;
-  return node.flow === true ? width : 1_000;
-}
-
 function comment(document: Document, at: YamlPath, text: string): void {
   let node: unknown = document.contents;
-  let pair: Pair | null = null;
+  let key: unknown = null;
   for (const step of at) {
-    if (isMap(node)) {
-      const found: Pair | undefined = node.items.find(({ key }) => isScalar(key) && key.value === step);
-      if (found === undefined) break;
-      // Within one line there is no room for a comment: it goes above the line.
-      if (node.flow === true) break;
-      pair = found;
-      node = found.value;
-    } else if (isSeq(node)) {
-      if (node.flow === true) break;
-      node = node.items[Number(step)];
-    } else break;
+    // Within one line there is no room for a comment: it goes above the line.
+    if (!isMap(node) || node.flow === true) break;
+    const found: Pair | undefined = node.items.find((one) => isScalar(one.key) && one.key.value === step);
+    if (found === undefined) break;
+    ({ key, value: node } = found);
   }
-  const key = pair?.key;
-  if (isScalar(key)) key.commentBefore = added(key, text);
-}
-
-function added({ commentBefore }: Node, text: string): string {
-  return commentBefore === null || commentBefore === undefined ? ` ${text}` : `${commentBefore}\n ${text}`;
+  if (isScalar(key)) key.commentBefore = [...(key.commentBefore?.split('\n') ?? []), ` ${text}`].join('\n');
 }

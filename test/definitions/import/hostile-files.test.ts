@@ -141,14 +141,14 @@ describe('a hostile part of a file', () => {
   });
 
   it('keeps texts of the file within one comment', ({ folder }) => {
-    const reason = 'All of them.\nevil: true\u2028more: true\u0007';
+    const reason = 'It paginates via others.\nevil: true\u2028more: true\u0007';
     const imported = importText(
       folder,
       serviceText({ listings: { things: { more: { 'x-airbyte-no-pagination': reason } } } }),
       'hosted',
     );
-    expect(imported.definition?.text).toContain(
-      '# paging: the file says why it has one page: All of them. evil: true more: true\n',
+    expect(imported.definition?.text).toMatch(
+      /# TODO .*has one page \("It paginates via others\. evil: true more: true"\): .*\n {4}pagination:/,
     );
   });
 
@@ -165,7 +165,7 @@ describe('a hostile part of a file', () => {
       serviceText({ listings: { things: { record, more: onePage } } }),
       'hosted',
     ).definition?.text;
-    expect(text).toContain('# undeclared, kept in _extra: 1\n');
+    expect(text).toContain('fields: { id: string, to_string: string, x_y: string, constructors: any }');
     expect(text).toContain('toString: to_string');
   });
 

@@ -172,16 +172,14 @@ describe('an import', () => {
     expect(writtenIn(ofApi)).toMatchObject({ entities: { things: { pagination: hosted } } });
   });
 
-  it('writes the evidence of what it found above it, and marks what is guessed', ({ folder }) => {
+  it('marks what is guessed above it, and names the file', ({ folder }) => {
     const listing: Listing = {
       params: { cursor: 'string', limit: { schema: { type: 'integer', default: 20 } } },
       meta: { next: '$.next_cursor' },
       answer: { next_cursor: nullable },
     };
     const text = importListing(folder, listing, 'hosted').definition?.text ?? '';
-    expect(text).toContain('    # key: required field id\n    key: [ id ]');
-    expect(text).toContain('# paging: parameter cursor, token in next_cursor\n');
-    expect(text).toContain('# maxSize: default of limit # guessed\n');
+    expect(text).toContain('    # maxSize: 20 # guessed\n    pagination:');
     expect(text).toMatch(
       /^# Corner Shop: imported for hosted connectors from corner-shop 1\.2\.3 .*SHA-256 [0-9a-f]{64}/,
     );

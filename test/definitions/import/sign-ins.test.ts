@@ -146,9 +146,6 @@ describe('a sign-in by a person', () => {
     };
     const stated = imported(folder, oauth({ flow: { scopes }, more: byEntity }));
     expect(authIn(stated)).toMatchObject({ scope: 'orders:read offline_access' });
-    expect(stated.definition?.text).toContain(
-      '# scope: what the file says that reading these entities takes\n',
-    );
 
     const security = [{ app: ['notes:read'] }];
     const listings = { orders: { more: onePage }, notes: { more: { ...onePage, security } } };

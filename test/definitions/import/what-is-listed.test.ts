@@ -216,41 +216,22 @@ describe('a listing that is sorted with the newest first by default', () => {
 });
 
 describe('the check of a definition', () => {
-  it('has the header, the variables and the size that its listing needs', ({ folder }) => {
-    const listing = (name: string): Listing => ({
-      path: `/graphql:${name}`,
+  it('has the header, the body and the size that its listing needs', ({ folder }) => {
+    const properties = { owner: { type: 'string' }, first: { type: 'integer', maximum: 50 } };
+    const body = { required: ['owner'], properties: { ...properties, after: { type: 'string' } } };
+    const listing: Listing = {
       method: 'post',
       params: {
-        owner: { required: true, schema: { type: 'string' } },
-        first: { schema: { type: 'integer', maximum: 50 } },
-        'X-Operation': { in: 'header', required: true, schema: { type: 'string', default: `list ${name}` } },
+        'X-Operation': { in: 'header', required: true, schema: { type: 'string', default: 'list things' } },
       },
-      more: {
-        ...onePage,
-        'x-airbyte-no-pagination': undefined,
-        'x-airbyte-path-override': { path: '/graphql' },
-        'x-airbyte-meta-extractor': { more: '$.page.has_more', end: '$.page.end_cursor' },
-        requestBody: {
-          'x-airbyte-body-type': {
-            type: 'graphql',
-            query: 'query($login: String!, $first: Int!, $after: String) { things }',
-            variables: { login: '{{ owner }}', first: '{{ first }}', after: '{{ after }}' },
-          },
-        },
-      },
-    });
-    const withAfter = (name: string): Listing => {
-      const one = listing(name);
-      return { ...one, params: { ...one.params, after: 'string' } };
+      meta: { next: '$.next_cursor' },
+      answer: { next_cursor: { type: 'string' } },
+      more: { requestBody: { content: { 'application/json': { schema: body } } } },
     };
-    const text = serviceText({ listings: { things: withAfter('things'), others: withAfter('others') } });
-    const imported = importText(folder, text, 'direct');
+    const imported = importText(folder, serviceText({ listings: { things: listing } }), 'direct');
     expect(writtenIn(imported)).toMatchObject({
       upstream: {
-        check: {
-          body: { variables: { login: 'todo', first: 1 } },
-          headers: { 'X-Operation': 'list things' },
-        },
+        check: { body: { owner: 'todo', first: 1 }, headers: { 'X-Operation': 'list things' } },
       },
     });
   });
