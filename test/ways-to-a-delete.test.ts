@@ -51,7 +51,7 @@ it('lets deletes pass without the guards only if a person allowed it, and in sto
   expect(linesWith(/deletes\.allow\(/)).toEqual({ 'engine/sweep/sweep-run.ts': 1 });
   expect(linesWith(/allowDeletes: true/)).toEqual({
     'app/control-connectors.ts': 1,
-    'service/store/sync-store.ts': 1,
+    'service/store/store-process.ts': 1,
   });
   // "Allow deletes once", which a person confirms.
   expect(linesWith(/await runAllowingDeletes\(/)).toEqual({ 'page/acts.ts': 1 });

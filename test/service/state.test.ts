@@ -19,7 +19,6 @@ import {
 } from '../../src/service/state/open-service-state.ts';
 import { openStateFile } from '../../src/service/state/open-state-file.ts';
 import { loadServiceKey } from '../../src/service/state/service-key.ts';
-import { takeLock } from '../../src/sql/sqlite/lock.ts';
 import { it } from '../support/it.ts';
 import {
   addApplication,
@@ -440,17 +439,6 @@ describe('service files', () => {
       expect(second.applications.list()).toHaveLength(1);
     });
 
-    it('is not changed by a command while a running service has data of another version in it', () => {
-      mkdirSync(folder, { recursive: true });
-      const service = takeLock(join(folder, 'service.lock'));
-      expect(() => openTestState({ folder, isShared: true })).toThrow(
-        /service that runs on .* is of another version of connector-sync\. Stop it/,
-      );
-      expect(readFileSync(database())).toHaveLength(0);
-      service?.release();
-      openTestState({ folder, isShared: true })[Symbol.dispose]();
-    });
-
     it('is free again after it could not be opened', () => {
       openTestState({ folder })[Symbol.dispose]();
       const db = new Database(database());
@@ -496,7 +484,7 @@ describe('service files', () => {
         database(),
         'a text that is longer than the header of a database, which has 100 bytes. '.repeat(9),
       );
-      refused(/no SQLite database/);
+      refused(/file is not a database/);
     });
 
     it('a link, and a folder', () => {

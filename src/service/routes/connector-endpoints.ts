@@ -15,12 +15,7 @@ import {
 import type { ProviderCheck } from '../provider.ts';
 import type { Principal, StoredConnector, ServiceState, Workspace } from '../state/open-service-state.ts';
 import { maxNameLength } from '../state/open-state-file.ts';
-import {
-  entityReadiness,
-  type EntityStatus,
-  readiness,
-  type StoreStatus,
-} from '../store/open-context-stores.ts';
+import { readiness, type StoreStatus } from '../store/open-context-stores.ts';
 import { definitionById } from './catalog-endpoints.ts';
 import { type ApiParts, endpoint, givenName, json, ofConnector, shownAs, time } from './endpoint.ts';
 
@@ -80,14 +75,6 @@ const summaryFields = {
 
 const connectorSummary = shownAs<LocalConnector>()('ConnectorSummary', summaryFields);
 
-const indexedEntity = shownAs<EntityStatus>()(null, {
-  entity: [z.string(), ({ entity }) => entity],
-  status: [entityReadiness, ({ status }) => status],
-  ready_for_search: [z.boolean(), ({ isSearchable }) => isSearchable],
-  entity_count: [z.int().nullable(), ({ records }) => records],
-  updated_at: [time.nullable(), ({ updatedAt }) => updatedAt],
-});
-
 type Inspected = LocalConnector & { readonly status: StoreStatus };
 
 const contextStore = shownAs<Inspected>()(null, {
@@ -95,7 +82,12 @@ const contextStore = shownAs<Inspected>()(null, {
     readiness.describe('Of the whole store. Search works in Preview and Ready.'),
     ({ status }) => status.readiness,
   ],
-  entities: [z.array(indexedEntity.shape), ({ status }) => status.entities.map(indexedEntity.show)],
+  entities: [
+    z
+      .array(z.object({ entity: z.string(), records: z.int().nullable() }))
+      .describe('With the number of records that a search finds; null where it cannot be searched.'),
+    ({ status }) => [...status.entities],
+  ],
   warnings: [z.array(z.string()).describe('What keeps the store from being complete.'), warningsOf],
 });
 

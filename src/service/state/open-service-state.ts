@@ -1,17 +1,11 @@
 import { randomUUID, createHash, randomBytes, timingSafeEqual } from 'node:crypto';
-import {
-  openStateFile,
-  checkPlainName,
-  type StateFile,
-  isPlainName,
-  plainNameRule,
-} from './open-state-file.ts';
+import { openStateFile, type StateFile, isPlainName, plainNameRule } from './open-state-file.ts';
 import { openServiceSealer } from './service-key.ts';
 import { type Clock, type Instant, instant } from '../../core/clock.ts';
 import { ApiError, notFound } from '../api-error.ts';
 import { SyncError, usage } from '../../core/errors.ts';
 import { readJson, writeJson, isJsonObject, type JsonObject } from '../../core/json.ts';
-import { isConnectorId, hasAtMostCharacters } from '../../core/names.ts';
+import { hasAtMostCharacters } from '../../core/names.ts';
 import type { Sealer } from '../../files/sealer.ts';
 import { scopedTokenSeconds } from '../server-limits.ts';
 
@@ -107,7 +101,6 @@ function createWorkspaces(file: StateFile, clock: Clock) {
       write(() => {
         const present = byName(organizationId, name);
         if (present !== null) return present;
-        checkPlainName('workspace', name);
         checkRoom(file, 'workspaces', organizationId);
         run(
           `INSERT INTO workspaces (id, organization_id, name, status, is_cache_enabled, created_at, updated_at)
@@ -121,7 +114,6 @@ function createWorkspaces(file: StateFile, clock: Clock) {
       write(() => {
         const changed = { ...present, ...change, updatedAt: instant(clock.now()) };
         if (changed.name !== present.name) {
-          checkPlainName('workspace', changed.name);
           if (byName(present.organizationId, changed.name) !== null) {
             throw new ApiError(409, 'Another workspace has this name.', {
               field: 'name',
@@ -224,15 +216,10 @@ function createConnectors(file: StateFile, sealer: Sealer, clock: Clock) {
     /** Throws `SyncError` USAGE for an id that is taken. */
     create: (connector: NewConnector): StoredConnector =>
       write(() => {
-        const { id = randomUUID(), organizationId, workspaceId, name, credentials } = connector;
-        if (!isConnectorId(id)) {
-          throw usage('Expected as the id of a connector 1 to 128 letters, digits, "-" and "_".');
-        }
-        checkPlainName('connector', name);
+        const { id = randomUUID(), organizationId, credentials } = connector;
         if (ask('SELECT 1 FROM connectors WHERE id = :id', { id }).first !== undefined) {
           throw usage(`Two connectors have the id ${id}.`);
         }
-        checkWorkspace(file, organizationId, workspaceId);
         checkRoom(file, 'connectors', organizationId);
         run(
           `INSERT INTO connectors
@@ -260,7 +247,6 @@ function createConnectors(file: StateFile, sealer: Sealer, clock: Clock) {
         if (present === null) return;
         const { name, address } = { ...present, ...change };
         const now = instant(clock.now());
-        checkPlainName('connector', name);
         run(`UPDATE connectors SET name = :name, address = :address, updated_at = :now ${ofOne}`, {
           name,
           address,

@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import { hasAtMostCharacters } from '../../core/names.ts';
 import { SyncError } from '../../core/errors.ts';
 import { noSpaceText, createPrivateDirectory, createPrivateFile } from '../../files/private-file.ts';
-import { ApiError } from '../api-error.ts';
 import { unknownVersion } from '../../sinks/sink-errors.ts';
 import type { Values } from '../../sql/database.ts';
 import { type Lock, takeLock } from '../../sql/sqlite/lock.ts';
@@ -92,7 +91,7 @@ const busyMs = 5_000;
 
 /**
  * `<folder>/service.db`; null: in memory. Throws as `openServiceState` does. `isShared`: another process may hold it,
- * as a service that runs does; then the file must be of this version already.
+ * as a service that runs does.
  */
 export function openStateFile(folder: string | null, isShared = false) {
   const name = folder === null ? ':memory:' : join(folder, 'service.db');
@@ -117,10 +116,9 @@ export function openStateFile(folder: string | null, isShared = false) {
         createPrivateFile(name);
         makePrivate(name);
       }
-      const isHeldElsewhere = folder !== null && lock === null;
       const opened = openSqlite(name, { timeout: busyMs });
       db = opened;
-      prepare(opened, name, isHeldElsewhere);
+      prepare(opened, name);
       const statements = statementsOn(opened);
       return {
         db: opened,
@@ -168,9 +166,8 @@ function makePrivate(file: string): void {
   }
 }
 
-function prepare(db: Connection, name: string, isHeldElsewhere: boolean): void {
+function prepare(db: Connection, name: string): void {
   const version = inspect(db, name);
-  if (isHeldElsewhere && version !== stateVersion) throw ofAnotherVersion(name);
   db.pragma('journal_mode = WAL');
   db.pragma('synchronous = FULL');
   db.pragma('foreign_keys = ON');
@@ -184,13 +181,6 @@ function prepare(db: Connection, name: string, isHeldElsewhere: boolean): void {
     db.pragma(`application_id = ${stateApplicationId}`);
     db.pragma(`user_version = ${stateVersion}`);
   }).immediate();
-}
-
-function ofAnotherVersion(name: string): SyncError {
-  return new SyncError(
-    `The service that runs on ${name} is of another version of connector-sync. Stop it, or use its version.`,
-    { code: 'USAGE', recovery: 'retry', context: { file: name } },
-  );
 }
 
 /** The version of the state in the file, 0 where it is empty. Reads only: a foreign file stays unchanged. */
@@ -235,12 +225,6 @@ export function toStateError(error: unknown, file: string): unknown {
   if (failure === null) return error;
   const { code, reason, isFull } = failure;
   const context = { file, cause: code };
-  if (code === 'SQLITE_NOTADB') {
-    return new SyncError(
-      `${file} cannot be used as the service's data: it is no SQLite database. Name another folder with --data.`,
-      { code: 'SINK_INCOMPATIBLE', recovery: 'stop', context, cause: error },
-    );
-  }
   if (isFull) {
     return new SyncError(
       `${noSpaceText(file, code)}; nothing of the last change to the service's data was stored. Free space and try again.`,
@@ -271,13 +255,4 @@ export function isPlainName(text: string): boolean {
     text.isWellFormed() &&
     !unseen.test(text)
   );
-}
-
-/** Throws `ApiError` 400. */
-export function checkPlainName(thing: 'workspace' | 'connector', name: string): void {
-  if (isPlainName(name)) return;
-  throw new ApiError(400, `Expected as the name of a ${thing} ${plainNameRule}.`, {
-    field: 'name',
-    errorCode: 'invalid_name',
-  });
 }

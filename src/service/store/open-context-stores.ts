@@ -37,24 +37,7 @@ import {
 export const readiness = z.enum(['Loading', 'Building Preview', 'Preview', 'Ready']);
 export type Readiness = z.output<typeof readiness>;
 
-export interface StoreStatus {
-  readonly readiness: Readiness;
-  readonly entities: readonly EntityStatus[];
-  /** Why the last sync was not complete; null: it was. No secret, no value of a record. */
-  readonly problem: string | null;
-}
-
-/** `Updating`: searchable, and a refresh is under way. */
-export const entityReadiness = z.enum(['Initializing', 'Building Preview', 'Preview', 'Ready', 'Updating']);
-
-export interface EntityStatus {
-  readonly entity: string;
-  readonly status: z.output<typeof entityReadiness>;
-  readonly isSearchable: boolean;
-  /** Records that a search without a filter would find; null while nothing is searchable. */
-  readonly records: number | null;
-  readonly updatedAt: Instant | null;
-}
+export type StoreStatus = ReturnType<typeof statusOf>;
 
 /** Answer in the form that it has over HTTP. */
 export interface CallAnswer {
@@ -212,34 +195,24 @@ function isSearchable(readiness: Readiness): boolean {
   return readiness === 'Preview' || readiness === 'Ready';
 }
 
-/** `isSyncing`: a process is at work on the store. */
 function statusOf(
   definition: Definition,
   ledger: StoreLedger,
-  { isSyncing, problem }: { readonly isSyncing: boolean; readonly problem: string | null },
-): StoreStatus {
+  more: {
+    /** A process is at work on the store. */
+    readonly isSyncing: boolean;
+    /** Why the last sync was not complete; null: it was. No secret, no value of a record. */
+    readonly problem: string | null;
+  },
+) {
   const readiness = readinessOf(definition, ledger);
-  const entities = searchableEntities(definition).map(({ name }) =>
-    entityStatus(name, ledger, isSearchable(readiness), isSyncing),
-  );
-  return { readiness, entities, problem };
-}
-
-function entityStatus(
-  entity: string,
-  ledger: StoreLedger,
-  isStoreSearchable: boolean,
-  isSyncing: boolean,
-): EntityStatus {
-  const stored = ledger.entities.find((one) => one.entity === entity);
-  // Without a table it was declared since the last sync.
-  if (stored === undefined || !isStoreSearchable) {
-    const status = (stored?.records ?? 0) === 0 ? 'Initializing' : 'Building Preview';
-    return { entity, status, isSearchable: false, records: null, updatedAt: null };
-  }
-  const { records, isWhole, updatedAt } = stored;
-  const status = isSyncing ? 'Updating' : isWhole ? 'Ready' : 'Preview';
-  return { entity, status, isSearchable: true, records, updatedAt };
+  const recordsOf = new Map(ledger.entities.map(({ entity, records }) => [entity, records]));
+  const entities = searchableEntities(definition).map(({ name }) => ({
+    entity: String(name),
+    /** Those that a search without a filter finds; null: it cannot be searched, or was declared since the last sync. */
+    records: isSearchable(readiness) ? (recordsOf.get(name) ?? null) : null,
+  }));
+  return { readiness, entities, ...more };
 }
 
 interface KeepStoreOptions {
@@ -503,8 +476,8 @@ export function openContextStores(options: ContextStoresOptions) {
     },
     status(connectorId: string): StoreStatus {
       const connector = connectors.get(connectorId);
-      if (connector === undefined) return { readiness: 'Loading', entities: [], problem };
       const without = { isSyncing: false, problem };
+      if (connector === undefined) return { readiness: 'Loading', entities: [], ...without };
       return stores.get(connectorId)?.status() ?? statusOf(connector.definition, emptyLedger, without);
     },
     /**
@@ -536,15 +509,14 @@ async function searchStore(
 ): Promise<SearchAnswer> {
   const { file, connector } = store;
   const entity = [...connector.definition.entities.values()].find((one) => one.name === name);
-  const { readiness, entities } = store.status();
-  const status = entities.find((one) => one.entity === name);
+  const status = store.status().entities.find((one) => one.entity === name);
   if (entity === undefined || status === undefined) {
     throw new ApiError(400, `Entity '${name}' is not in the context store of this connector.`, {
       field: 'body.entity',
       errorCode: 'unknown_entity',
     });
   }
-  if (!isSearchable(readiness) || !status.isSearchable) throw notReady();
+  if (status.records === null) throw notReady();
   const scope = JSON.stringify([connector.connectorId, entity.name]);
   try {
     return await processes.search({ file, connector: storeConnector, entity, params, scope }, signal);

@@ -157,12 +157,11 @@ async function readIn(tx: Tx, definition: Definition, origin: string) {
       if (stored === undefined) return [];
       return [
         {
-          entity: String(name),
+          entity: name,
           /** Count without deleted records: those that a search without a filter finds. */
           records: stored.rows,
           /** A sync read all of it. */
           isWhole: (whole.get(name) ?? null) !== null,
-          updatedAt: tables.get(name)?.lastSealedAt ?? null,
         },
       ];
     }),
@@ -196,11 +195,9 @@ function problemOf({ report }: Pick<RunSummary, 'report'>): string | null {
     case 'partial':
       return report.resumeAt === null
         ? 'The last sync ended before everything was read; the next one resumes.'
-        : report.resumeBecause === undefined
-          ? `The third party asked for quiet until ${report.resumeAt}; the sync resumes then.`
-          : `The network in front of the third party refused calls; the sync resumes at ${report.resumeAt}.`;
+        : `The last sync was refused further calls; it resumes at ${report.resumeAt}.`;
     case 'degraded':
-      return `The last sync left something out: ${leftOut(report)}.`;
+      return `The last sync left something out of ${leftOut(report)}.`;
     case 'failed':
       return failedWith(report.error?.code ?? 'INTERNAL');
   }
@@ -218,18 +215,11 @@ export function rebuilding(code: ErrorCode): string {
   return `The store could not be used (${code}) and is made again from nothing.`;
 }
 
-function leftOut({ entities, failures, failuresOmitted }: RunReport): string {
-  const parts = entities.flatMap((one) => {
-    const codes = new Set(failures.filter(({ entity }) => entity === one.entity).map(({ code }) => code));
-    const why = codes.size === 0 ? '' : ` (${[...codes].join(', ')})`;
-    return [
-      ...(one.setAside === 0 ? [] : [`${one.setAside} listings of ${one.entity}${why}`]),
-      ...(one.counts.quarantined === 0 ? [] : [`${one.counts.quarantined} records of ${one.entity}`]),
-      ...(one.depthLimited === 0 ? [] : [`${one.depthLimited} listings of ${one.entity} that lie too deep`]),
-    ];
-  });
-  if (parts.length > 0) return parts.join('; ');
-  return failures.length + failuresOmitted > 0
-    ? `${failures.length + failuresOmitted} listings`
-    : 'some listings';
+/** Entities, with the codes of what failed. */
+function leftOut({ entities, failures }: RunReport): string {
+  const names = entities.flatMap(({ entity, setAside, counts, depthLimited }) =>
+    setAside + counts.quarantined + depthLimited === 0 ? [] : [entity],
+  );
+  const codes = [...new Set(failures.map(({ code }) => code))];
+  return `${names.join(', ') || 'some listings'}${codes.length === 0 ? '' : ` (${codes.join(', ')})`}`;
 }

@@ -149,8 +149,8 @@ export async function searchable(stores: ContextStores, connectorId: string): Pr
   );
 }
 
-function isAtRest({ entities }: StoreStatus): boolean {
-  return entities.every(({ status }) => status !== 'Updating');
+function isAtRest({ isSyncing }: StoreStatus): boolean {
+  return !isSyncing;
 }
 
 /** The first result that is not undefined. */
