@@ -330,11 +330,11 @@ export const transitions = {
   ),
   /** The record above was purged. */
   purge: write<Ids>(`DELETE FROM _sync_partitions WHERE id IN {ids bigint}`),
-  /** Of a backfill that was not resumed for too long. */
+  /** A backfill was not resumed for too long. */
   abandon: write<{ connector: string; since: Instant }>(
     `DELETE FROM _sync_partitions WHERE connector = :connector AND backfill <> '' AND found_at < :since`,
   ),
-  /** Of a window of a backfill that is done, or starts from the beginning. */
+  /** A window of a backfill is done, or starts from the beginning. */
   dropWindow: write<{ connector: string; window: string }>(
     `DELETE FROM _sync_partitions WHERE connector = :connector AND backfill = :window AND backfill <> ''`,
   ),
