@@ -1,7 +1,5 @@
 import type { Instant } from '../../core/clock.ts';
-import type { EntityMissing } from '../deletes.ts';
 import type { Absence } from '../partition.ts';
-import type { RowsOf } from '../run-report.ts';
 import { weakestAbsence } from './becoming-due.ts';
 import type { RunInChain } from '../ledger/runs/run-chains.ts';
 
@@ -118,67 +116,4 @@ function weakest(owner: LookedForRow['owner'], otherPlaces: readonly OtherPlace[
     }
   }
   return found;
-}
-
-/** Note of a live row that full walks did not meet, or that lies below a deleted record. */
-export interface NotedMissing {
-  /**
-   * The number of chains in a row whose walks missed it. 0: `get` has returned it since; it is kept so that the next
-   * miss withdraws nothing.
-   */
-  readonly missed: number;
-  readonly needs: Needs;
-  readonly isAllowed: boolean;
-  /** `get` has returned it, or is the first to be asked. */
-  readonly isVouchedFor: boolean;
-  readonly wasAsked: boolean;
-  /** State of the row's owner: `ended` and `emptied` owners lie below a deleted record. */
-  readonly owner: 'live' | 'ended' | 'emptied' | 'resting';
-}
-
-/** Whether the row counts as missing, so that a guard judges its delete. */
-export function isMissing({ missed, owner }: Pick<NotedMissing, 'missed' | 'owner'>): boolean {
-  return missed > 0 && owner === 'live';
-}
-
-/** Whether the row lies below a deleted record and may have moved: only a `get` shows it. */
-export function isOrphan({ missed, owner }: Pick<NotedMissing, 'missed' | 'owner'>): boolean {
-  return missed > 0 && owner === 'emptied';
-}
-
-/**
- * `get` returned it when it was asked last: it is asked again before the row is deleted, and no guard counts the row
- * until `get` no longer finds it.
- */
-export function isVouchedFor(noted: NotedMissing): boolean {
-  return noted.isVouchedFor && noted.wasAsked && noted.needs === 'get' && !noted.isAllowed;
-}
-
-export interface AlikeRows extends NotedMissing, RowsOf {
-  /** When the first of them was missed. */
-  readonly since: Instant;
-}
-
-interface MissingCounts extends Pick<
-  EntityMissing,
-  'missing' | 'allowed' | 'missedTwice' | 'vouchedFor' | 'toConfirm' | 'orphans'
-> {
-  /** Time at which the oldest miss that is not vouched for began; null where there is none. */
-  readonly firstMissed: Instant | null;
-}
-
-/** Counts one entity's rows for the run's report and for the guards. */
-export function countMissing(alike: readonly AlikeRows[]): MissingCounts {
-  const count = (which: (noted: AlikeRows) => boolean): number =>
-    alike.filter(which).reduce((sum, { rows }) => sum + rows, 0);
-  const counted = alike.filter((one) => isMissing(one) && !isVouchedFor(one)).map(({ since }) => since);
-  return {
-    missing: count(isMissing),
-    allowed: count((one) => isMissing(one) && one.isAllowed),
-    missedTwice: count((one) => isMissing(one) && one.missed >= 2),
-    vouchedFor: count((one) => isMissing(one) && isVouchedFor(one)),
-    toConfirm: count((one) => (isMissing(one) || isOrphan(one)) && one.needs === 'get'),
-    orphans: count(isOrphan),
-    firstMissed: counted.toSorted()[0] ?? null,
-  };
 }

@@ -1,13 +1,12 @@
 import type { Instant } from '../../../core/clock.ts';
-import { grouped, knownOrMade } from '../../../core/grouped.ts';
+import { grouped } from '../../../core/grouped.ts';
 import type { ConnectorName, EntityName, RunId } from '../../../core/names.ts';
 import { noCounts, type PageCounts } from '../../../core/records.ts';
-import { ask, textHash, columnOf } from '../../../sql/database.ts';
+import { ask, textHash, quoted } from '../../../sql/database.ts';
 import { weighRows, addCounts, dayChanges, noteInDay, noteInDays } from '../counts.ts';
 import { believedUntil, standing } from '../../decisions/becoming-due.ts';
 import {
   areOwnRowsSwept,
-  countMissing,
   isLedTo,
   lastSharedSwept,
   lookForRow,
@@ -23,11 +22,13 @@ import type { OwnedRow, OwnerFrom, KeyedRow, RecordTable, RowOwner } from '../dr
 import { readStored, storeRows } from '../store-rows.ts';
 import { tableNumbers, addDeleted, openStoredTable } from '../tables.ts';
 import {
-  alikeRows,
   allowMissing,
   askForRows,
   countBelowDeleted,
-  countedRows,
+  countNoted,
+  isCounted,
+  noneNoted,
+  withPartition,
   dropOwnerless,
   notedRows,
   noteFoundGone,
@@ -40,7 +41,6 @@ import {
   placesById,
   readShared,
   type RowAt,
-  type SharedRow,
   endMissing,
   noteOrphans,
   openMissing,
@@ -206,26 +206,23 @@ const rowsAtOnce = 1_000;
  */
 async function weighMissing(commit: Commit): Promise<readonly EntityMissing[]> {
   const { held, current, tx } = commit;
-  const noted = await alikeRows(tx, { connector: held.connector });
+  const noted = await countNoted(tx, { connector: held.connector });
   const planned = noted.filter(({ entity }) => current.entities.has(entity));
-  const alike = grouped(planned, ({ entity }) => entity);
-  const counted: (ReturnType<typeof countMissing> & Pick<EntityMissing, 'entity' | 'along'>)[] = [];
-  for (const [entity, rows] of alike) {
-    const counts = countMissing(rows);
-    const isOpen = counts.missing > counts.allowed + counts.vouchedFor;
-    counted.push({ entity, ...counts, along: isOpen ? await rowsAlong(commit, entity) : [] });
+  const counts = new Map(planned.map(({ entity, ...one }) => [entity, one]));
+  const along = new Map<EntityName, readonly RowsOf[]>();
+  for (const { entity, missing, allowed, vouchedFor } of planned) {
+    along.set(entity, missing > allowed + vouchedFor ? await rowsAlong(commit, entity) : []);
   }
-  const touched = new Set(counted.flatMap((one) => one.along.map(({ entity }) => entity)));
-  for (const entity of touched) {
-    if (!alike.has(entity)) counted.push({ entity, ...countMissing([]), along: [] });
-  }
-  if (counted.length === 0) return [];
-  const entities = counted.map(({ entity }) => entity);
+  const touched = [...along.values()].flatMap((rows) => rows.map(({ entity }) => entity));
+  const entities = [...new Set([...along.keys(), ...touched])];
+  if (entities.length === 0) return [];
   const accounts = await accountsOf(commit, entities);
   const weighed: EntityMissing[] = [];
-  for (const { firstMissed, ...counts } of counted) {
-    const hasSurvivor = firstMissed === null || (await isAnyLeft(commit, counts.entity, firstMissed));
-    weighed.push({ ...counts, ...accounts(counts.entity), hasSurvivor });
+  for (const entity of entities) {
+    const { firstMissed, ...counted } = counts.get(entity) ?? noneNoted;
+    const hasSurvivor = firstMissed === null || (await isAnyLeft(commit, entity, firstMissed));
+    const account = { ...accounts(entity), hasSurvivor, along: along.get(entity) ?? [] };
+    weighed.push({ entity, ...counted, ...account });
   }
   return weighed;
 }
@@ -261,20 +258,16 @@ const allEnded = ask<
 
 /** Whether a row is still there that was stored before the first of the missing ones was missed. */
 async function isAnyLeft(
-  { held, current, tx }: Commit,
+  { ledger: { records }, held: { connector }, tx }: Commit,
   entity: EntityName,
   firstMissed: Instant,
 ): Promise<boolean> {
-  const table = current.tables.get(entity);
-  if (table === undefined) return true;
-  for (let after = 0; ;) {
-    const rows = await table.liveBefore(tx, firstMissed, after, rowsAtOnce);
-    const counted = await countedRows(tx, { connector: held.connector, entity, rows });
-    if (counted.length < rows.length) return true;
-    const last = rows.at(-1);
-    if (last === undefined || rows.length < rowsAtOnce) return false;
-    after = last;
-  }
+  const rows = quoted(records.tableName(connector, entity));
+  // As a join, PostgreSQL may go through all missing rows first.
+  const sql = `SELECT 1 AS found FROM ${rows} AS t WHERE t._first_seen_at < :firstMissed AND t._deleted_at IS NULL
+    AND (SELECT m.row FROM ${withPartition} WHERE m.connector = :connector AND m.entity = :entity AND m.row = t._row
+           AND ${isCounted} LIMIT 1) IS NULL LIMIT 1`;
+  return (await tx.first(sql, { connector, entity, firstMissed })) !== undefined;
 }
 
 /** A partition whose full walk of this chain is to be swept. */
@@ -295,204 +288,111 @@ const nextUnswept = ask<
      WHERE connector = :connector AND sweep_origin BETWEEN :origin AND :origin AND entity IN {entities text}
      ORDER BY sweep_origin, id LIMIT :limit`);
 
-const partitionsAtOnce = 500;
-
 /**
- * Notes as missing the rows that this chain's full walks did not meet, in up to `limit` steps: a row each, and each
- * partition twice (for its own rows, and for rows of others that it has shown). Done when every partition of the chain
- * is swept.
+ * Notes as missing the rows that this chain's full walks did not meet: of up to `limit` partitions, with up to `limit`
+ * of their own rows of each entity and as many rows of others that they have shown. Done when every partition of the
+ * chain is swept.
  */
 async function sweepRows(commit: Commit, limit: number): Promise<{ readonly isDone: boolean }> {
   const { held, current, tx } = commit;
   const { connector } = held;
-  const { origin, chainStartedAt: fullAt } = current;
-  const chain = { connector, origin, entities: [...current.entities] };
-  for (let left = limit; left > 0;) {
-    const unswept = await nextUnswept(tx, { ...chain, limit: Math.min(left, partitionsAtOnce) });
-    if (unswept.length === 0) {
-      await dropOwnerless(tx, { connector });
-      return { isDone: true };
-    }
-    const reads = new Map<EntityName, SweepRead>();
-    for (const [entity, ofEntity] of grouped(unswept, (one) => one.entity)) {
-      reads.set(entity, await readSweep(commit, entity, ofEntity, left));
-    }
-    const { through, partial, found, steps } = walkSweep(commit, unswept, reads, left);
-    for (const [entity, rows] of found) await writeFound(commit, entity, rows);
-    if (through.length > 0) await transitions.endSweep(tx, { ids: through, fullAt });
-    if (partial !== null) await transitions.sweepTo(tx, partial);
-    left -= steps;
+  const chain = { connector, origin: current.origin, entities: [...current.entities] };
+  const unswept = await nextUnswept(tx, { ...chain, limit });
+  for (const [entity, ofEntity] of grouped(unswept, (one) => one.entity)) {
+    const swept = await sweepOwnRows(commit, entity, ofEntity, limit);
+    await sweepSharedRows(commit, entity, swept, limit);
   }
-  return { isDone: false };
+  const isDone = (await nextUnswept(tx, { ...chain, limit: 1 })).length === 0;
+  if (isDone) await dropOwnerless(tx, { connector });
+  return { isDone };
 }
 
-type SweepRead = Awaited<ReturnType<typeof readSweep>>;
-
-/** Reads the stored state of the next partitions of one entity to sweep. */
-async function readSweep(
-  { held: { connector }, current, tx }: Commit,
+/** Decides over rows that the partitions own. Gives the partitions of which that is done, in their order. */
+async function sweepOwnRows(
+  { held: { connector }, current, stamp, tx }: Commit,
   entity: EntityName,
   partitions: readonly UnsweptPartition[],
   limit: number,
-) {
+): Promise<readonly UnsweptPartition[]> {
   const table = current.tables.get(entity);
   const of = { connector, entity };
-  const ownersFrom = partitions
+  const owners = partitions
     .filter(({ sweptTo }) => !areOwnRowsSwept(sweptTo))
     .map(({ id, sweptTo }) => ({ owner: id, after: sweptTo }));
-  const rows = ownersFrom.length === 0 ? [] : ((await table?.liveRows(tx, ownersFrom, limit)) ?? []);
-  const lastOwner = rows.length < limit ? undefined : rows.at(-1)?.owner;
-  const shown = partitions.map(({ id, sweptTo }) => ({ partition: id, after: lastSharedSwept(sweptTo) }));
-  const shared = await readShared(tx, of, shown, limit);
-  const lastShown = shared.length < limit ? undefined : shared.at(-1)?.partition;
-
-  const rowsOf = grouped(rows, ({ owner }) => owner);
-  const sharedOf = grouped(shared, ({ partition }) => partition);
-  const last = partitions.findIndex(({ id }) => id === lastOwner || id === lastShown);
-  const read = partitions.slice(0, last < 0 ? undefined : last + 1).map(({ id }) => ({
-    id,
-    rows: rowsOf.get(id) ?? [],
-    isRowsWhole: id !== lastOwner,
-    shared: sharedOf.get(id) ?? [],
-    isSharedWhole: id !== lastShown,
-  }));
-
-  const rowsRead = read.flatMap((one) => one.rows.map(({ row }) => row));
-  await current.seen.load(tx, entity, rowsRead);
-  const notShown = rowsRead.filter((row) => !current.seen.hasInOwner(entity, row));
-  const places = await otherPlaces(tx, of, notShown);
-  const met = read.flatMap((one) => one.shared).filter(({ origin }) => origin === current.origin);
-  const sharedRows = (await table?.rows(tx, [...new Set(met.map(({ row }) => row))])) ?? [];
-  const owners = new Map([...sharedRows].map(([row, { owner }]) => [row, owner]));
-  const ids = [...new Set([...owners.values(), ...read.map(({ id }) => id)])].flatMap((id) => id ?? []);
-  return {
-    /**
-     * Rows by id of their partition, for as many partitions as there are steps for: rows that it owns, in their order,
-     * and rows of others that it has shown. The last partition may be incomplete.
-     */
-    partitions: new Map(read.map((one) => [one.id, one])),
-    /** Other places of the rows that their owner has not shown, by row. */
-    places,
-    /** Owners of the shared rows that this chain has met, by row. */
-    owners,
-    /** Places of these owners and of the swept partitions themselves, by id. */
-    placesById: await placesById(tx, ids),
-  };
-}
-
-/** Decisions about rows of one entity. */
-interface FoundRows {
-  /** Other owners than those that are stored, by row. */
-  readonly owners: Map<number, number>;
-  /** Places where rows are looked for no longer. */
-  readonly left: Map<string, RowAt>;
-  readonly missed: Missed[];
+  const rows = owners.length === 0 ? [] : ((await table?.liveRows(tx, owners, limit)) ?? []);
+  const numbers = rows.map(({ row }) => row);
+  await current.seen.load(tx, entity, numbers);
+  const notShown = rows.filter(({ row }) => !current.seen.hasInOwner(entity, row));
+  const places = await otherPlaces(
+    tx,
+    of,
+    notShown.map(({ row }) => row),
+  );
+  const absences = new Map(partitions.map(({ id, absence }) => [id, absence]));
+  const until = believedUntil(stamp.now);
+  const moved: RowOwner[] = [];
+  const left: RowAt[] = [];
+  const missed: Missed[] = [];
+  for (const { row, owner, changedAt } of notShown) {
+    const isSeen = current.seen.has(entity, row);
+    const from = { partition: owner, absence: absences.get(owner) ?? 'walk' };
+    const looked = { owner: from, otherPlaces: places.get(row) ?? [], isSeen, changedAt };
+    const where = lookForRow(looked, current, until);
+    left.push(...where.leaves.map((partition) => ({ row, partition })));
+    if (where.kind === 'stays') continue;
+    if (where.owner !== owner) moved.push({ row, owner: where.owner });
+    if (where.kind === 'missing') missed.push({ row, partition: where.owner, needs: where.needs });
+  }
+  table?.setOwners(tx, moved);
+  await leavePlaces(tx, of, left);
+  await noteMissing(tx, { ...of, origin: current.origin, since: current.chainStartedAt }, missed);
+  const last = rows.length < limit ? undefined : rows.at(-1);
+  if (last === undefined) return partitions;
+  await transitions.sweepTo(tx, { id: last.owner, sweptTo: last.row });
+  return partitions.slice(
+    0,
+    partitions.findIndex(({ id }) => id === last.owner),
+  );
 }
 
 /**
- * Decides over the rows that were read, partition by partition: its own rows first, then rows of others that it has
- * shown. Each decision takes the earlier ones into account. It stops after a partition from which a row has moved to a
- * later one, where it is checked again once it is stored. `through`: partitions whose sweep is over; `partial`:
- * progress of the sweep in another one.
+ * Decides over rows of others that the partitions have shown: a row whose owner nothing leads to belongs to the first
+ * partition that has shown it in this chain. Ends the sweep of the partitions of which that is done.
  */
-function walkSweep(
-  commit: Commit,
-  partitions: readonly UnsweptPartition[],
-  reads: ReadonlyMap<EntityName, SweepRead>,
-  limit: number,
-) {
-  const found = new Map<EntityName, FoundRows>();
-  const through: number[] = [];
-  const ahead = new Set(partitions.map(({ id }) => id));
-  let left = limit;
-  let partial: { readonly id: number; readonly sweptTo: number } | null = null;
-  for (const partition of partitions) {
-    const { id, entity, sweptTo } = partition;
-    const read = reads.get(entity);
-    const stored = read?.partitions.get(id);
-    if (left <= 0 || read === undefined || stored === undefined) break;
-    ahead.delete(id);
-    const decided = knownOrMade(found, entity, () => ({ owners: new Map(), left: new Map(), missed: [] }));
-    const sweep = sweepOf(commit, partition, read, decided);
-    if (!areOwnRowsSwept(sweptTo)) {
-      const rows = stored.rows.slice(0, left);
-      for (const row of rows) sweep.inOwner(row);
-      const last = rows.at(-1);
-      const isWhole = stored.isRowsWhole && rows.length < left;
-      left -= 1 + rows.length;
-      partial = { id, sweptTo: isWhole || last === undefined ? sweptToShared(0) : last.row };
-      if (!isWhole || left <= 0) break;
-    }
-    const there = stored.shared.filter(({ row }) => !sweep.isLeft(row, id));
-    const shared = there.slice(0, left);
-    for (const row of shared) sweep.shared(row);
-    const isWhole = stored.isSharedWhole && shared.length < left;
-    const last = shared.length < there.length ? shared.at(-1) : stored.shared.at(-1);
-    left -= 1 + shared.length;
-    partial = isWhole || last === undefined ? null : { id, sweptTo: sweptToShared(last.row) };
-    if (partial !== null) break;
-    through.push(id);
-    if (sweep.movedTo.some((owner) => ahead.has(owner))) break;
-  }
-  return { through, partial, found, steps: limit - left };
-}
-
-function sweepOf(
-  { current, stamp }: Commit,
-  { id, entity, absence }: UnsweptPartition,
-  read: SweepRead,
-  { owners, left, missed }: FoundRows,
-) {
-  const until = believedUntil(stamp.now);
-  /** Owners that rows have been given. */
-  const movedTo: number[] = [];
-  const isLeft = (row: number, partition: number): boolean => left.has(`${row} ${partition}`);
-  const leave = (row: number, partition: number): void =>
-    void left.set(`${row} ${partition}`, { row, partition });
-  const move = (row: number, owner: number): void => {
-    owners.set(row, owner);
-    movedTo.push(owner);
-  };
-  return {
-    movedTo,
-    isLeft,
-    inOwner: ({ row, changedAt }: OwnedRow): void => {
-      const isMoved = (owners.get(row) ?? id) !== id;
-      if (isMoved || current.seen.hasInOwner(entity, row)) return;
-      const isSeen = current.seen.has(entity, row);
-      const places = (read.places.get(row) ?? []).filter(({ partition }) => !isLeft(row, partition));
-      const looked = { owner: { partition: id, absence }, otherPlaces: places, isSeen, changedAt };
-      const where = lookForRow(looked, current, until);
-      for (const partition of where.leaves) leave(row, partition);
-      if (where.kind === 'stays') return;
-      if (where.owner !== id) move(row, where.owner);
-      if (where.kind === 'missing') missed.push({ row, partition: where.owner, needs: where.needs });
-    },
-    shared: ({ row, origin }: SharedRow): void => {
-      const owner = origin === current.origin ? (owners.get(row) ?? read.owners.get(row) ?? null) : null;
-      // An owner that the row has been given just now is a place where it was met.
-      const place =
-        owner === null
-          ? undefined
-          : (read.placesById.get(owner) ??
-            read.places.get(row)?.find(({ partition }) => partition === owner));
-      const isOwnerless = owner !== null && (place === undefined || !isLedTo(place, current));
-      if (isOwnerless) move(row, id);
-      if (isOwnerless || origin !== current.origin) leave(row, id);
-    },
-  };
-}
-
-async function writeFound(
+async function sweepSharedRows(
   { held: { connector }, current, tx }: Commit,
   entity: EntityName,
-  { owners, left, missed }: FoundRows,
+  partitions: readonly UnsweptPartition[],
+  limit: number,
 ): Promise<void> {
-  const moved = [...owners].toSorted(([one], [other]) => one - other).map(([row, owner]) => ({ row, owner }));
-  current.tables.get(entity)?.setOwners(tx, moved);
+  if (partitions.length === 0) return;
+  const table = current.tables.get(entity);
   const of = { connector, entity };
-  await leavePlaces(tx, of, [...left.values()]);
-  await noteMissing(tx, { ...of, origin: current.origin, since: current.chainStartedAt }, missed);
+  const shown = partitions.map(({ id, sweptTo }) => ({ partition: id, after: lastSharedSwept(sweptTo) }));
+  const shared = await readShared(tx, of, shown, limit);
+  const met = shared.filter(({ origin }) => origin === current.origin);
+  const rows = (await table?.rows(tx, [...new Set(met.map(({ row }) => row))])) ?? new Map<number, never>();
+  const owners = new Map([...rows].map(([row, { owner }]) => [row, owner]));
+  const ids = [...owners.values(), ...partitions.map(({ id }) => id)].flatMap((id) => id ?? []);
+  const places = await placesById(tx, [...new Set(ids)]);
+  const moved: RowOwner[] = [];
+  const left = shared.filter(({ origin }) => origin !== current.origin);
+  for (const { row, partition } of met) {
+    const owner = owners.get(row) ?? null;
+    const place = owner === null ? undefined : places.get(owner);
+    if (owner === null || (place !== undefined && isLedTo(place, current))) continue;
+    owners.set(row, partition);
+    moved.push({ row, owner: partition });
+    left.push({ row, partition, origin: current.origin });
+  }
+  table?.setOwners(tx, moved);
+  await leavePlaces(tx, of, left);
+  const last = shared.length < limit ? undefined : shared.at(-1);
+  const isSwept = partitions.findIndex(({ id }) => id === last?.partition);
+  const swept = partitions.slice(0, last === undefined ? undefined : isSwept).map(({ id }) => id);
+  if (swept.length > 0) await transitions.endSweep(tx, { ids: swept, fullAt: current.chainStartedAt });
+  if (last === undefined) return;
+  await transitions.sweepTo(tx, { id: last.partition, sweptTo: sweptToShared(last.row) });
 }
 
 /**
@@ -539,15 +439,9 @@ export async function deleteRows(
 async function noteJudged(commit: Commit, entity: EntityName, going: readonly GoingRow[]): Promise<void> {
   const { held, stamp, tx } = commit;
   const roots = going.map((one) => ({ ...one, entity }));
-  const below = await readRowsBelow(commit, roots);
-  const counts = new Map<EntityName, number>();
-  for (const root of roots) {
-    if (root.permission === 'judged') {
-      counts.set(entity, (counts.get(entity) ?? 0) + 1);
-      below.addUp(root, counts);
-    }
-    below.goes(root);
-  }
+  const judged = roots.filter(({ permission }) => permission === 'judged');
+  const counts = await countBelow(commit, judged, roots);
+  counts.set(entity, (counts.get(entity) ?? 0) + judged.length);
   const deleted = [...counts].map(([one, rows]) => ({ entity: one, rows }));
   noteInDay(tx, held.connector, 'deleted', deleted, stamp.now);
 }
@@ -590,45 +484,49 @@ async function deleteMissing(
 /** A record that may lead to partitions. */
 export type Root = Pick<Candidate, 'entity' | 'row' | 'keyText'>;
 
-interface Partition {
-  readonly id: number;
-  readonly entity: EntityName;
-  /** Number of rows that go along, without rows that lead on and rows among the roots. */
-  plain: number;
-  readonly leading: Root[];
-}
-
 /**
- * The rows deleted along with records: those owned by partitions that the records led to, at any depth. Reads it level
- * by level; `roots` are of one entity.
+ * Counts the rows that are deleted along with records, by entity: those owned by partitions that the records led to, at
+ * any depth, each once. Without `going` rows, those that this chain has met elsewhere, and entities that keep their
+ * rows. Also of entities that the run does not read.
  */
-async function readRowsBelow(commit: Commit, roots: readonly Root[]) {
-  const below = new Map<string, readonly Partition[]>();
-  const partitions = new Map<number, Partition>();
-  const rootNames = new Set(roots.map(nameOf));
-  const leading = await entitiesLeadingOn(commit, [...new Set(roots.map(({ entity }) => entity))]);
-  let open: readonly Root[] = roots.filter(({ entity }) => leading.has(entity));
-  while (open.length > 0) {
-    const found: Partition[] = [];
-    for (const [entity, parents] of grouped(open, (root) => root.entity)) {
-      for (const { row, ...one } of await partitionsBelow(commit, entity, parents)) {
-        if (commit.current.keeps.has(one.entity)) continue;
-        const known = partitions.get(one.id);
-        const partition = known ?? { ...one, plain: 0, leading: [] };
-        if (known === undefined) {
-          partitions.set(one.id, partition);
-          found.push(partition);
+async function countBelow(
+  commit: Commit,
+  roots: readonly Root[],
+  going: readonly Root[],
+): Promise<Map<EntityName, number>> {
+  const { current, tx } = commit;
+  const { seen, keeps } = current;
+  const counts = new Map<EntityName, number>();
+  const named = new Set(going.map(nameOf));
+  const visited = new Set<number>();
+  for (let open = roots; open.length > 0;) {
+    const next: Root[] = [];
+    for (const [parent, parents] of grouped(open, (root) => root.entity)) {
+      if (!(await isLeadingOn(commit, parent))) continue;
+      const found = await partitionsBelow(commit, parent, parents);
+      const fresh = found.filter(({ id, entity }) => !visited.has(id) && !keeps.has(entity));
+      for (const [entity, ofEntity] of grouped(fresh, (one) => one.entity)) {
+        const table = await tableOf(commit, entity);
+        if (table === undefined) continue;
+        for (const { id } of ofEntity) visited.add(id);
+        const isLeading = await isLeadingOn(commit, entity);
+        const owners = ofEntity.map(({ id }) => ({ owner: id, after: 0 }));
+        for await (const batch of liveBatches(commit, table, owners)) {
+          const rows = batch.map(({ row }) => row);
+          await seen.load(tx, entity, rows);
+          const along = rows.filter(
+            (row) =>
+              (!seen.has(entity, row) || seen.hasInOwner(entity, row)) && !named.has(nameOf({ entity, row })),
+          );
+          if (along.length > 0) counts.set(entity, (counts.get(entity) ?? 0) + along.length);
+          const keyed = isLeading ? [...(await table.rows(tx, along)).values()] : [];
+          next.push(...keyed.map(({ row, keyText }) => ({ entity, row, keyText })));
         }
-        const name = nameOf({ entity, row });
-        below.set(name, [...(below.get(name) ?? []), partition]);
       }
     }
-    await readRows(commit, found, rootNames);
-    const next = found.flatMap(({ leading }) => leading).filter((one) => !below.has(nameOf(one)));
-    open = [...new Map(next.map((one) => [nameOf(one), one])).values()];
-    for (const one of open) below.set(nameOf(one), []);
+    open = next;
   }
-  return countsOf(below);
+  return counts;
 }
 
 /**
@@ -638,15 +536,16 @@ async function readRowsBelow(commit: Commit, roots: readonly Root[]) {
 async function rowsAlong(commit: Commit, entity: EntityName): Promise<readonly RowsOf[]> {
   const { held, current, tx } = commit;
   const of = { connector: held.connector, entity };
-  if (!(await entitiesLeadingOn(commit, [entity])).has(entity)) return [];
+  if (!(await isLeadingOn(commit, entity))) return [];
   const table = current.tables.get(entity);
   const counts = new Map<EntityName, number>();
   for (let after = 0; ;) {
     const batch = await openMissing(tx, { ...of, after, limit: rowsAtOnce });
     const stored = (await table?.rows(tx, batch)) ?? new Map<number, never>();
     const roots = [...stored.values()].map(({ row, keyText }) => ({ entity, row, keyText }));
-    const below = await readRowsBelow(commit, roots);
-    for (const root of roots) below.addUp(root, counts);
+    for (const [child, rows] of await countBelow(commit, roots, roots)) {
+      counts.set(child, (counts.get(child) ?? 0) + rows);
+    }
     const last = batch.at(-1);
     if (last === undefined || batch.length < rowsAtOnce) break;
     after = last;
@@ -656,55 +555,19 @@ async function rowsAlong(commit: Commit, entity: EntityName): Promise<readonly R
   return entities.map((child) => ({ entity: child, rows: counts.get(child) ?? 0 }));
 }
 
-function countsOf(below: ReadonlyMap<string, readonly Partition[]>) {
-  const gone = new Set<string>();
-  const ended = new Set<number>();
-  return {
-    /**
-     * Adds the rows that are deleted with this record, by entity. Without those already counted (`goes`), those that
-     * this chain has met elsewhere, and entities that keep their rows. Also of entities that the run does not read.
-     */
-    addUp: (root: Root, counts: Map<EntityName, number>): void => {
-      const visited = new Set<number>();
-      const open = [...(below.get(nameOf(root)) ?? [])];
-      for (let next = open.pop(); next !== undefined; next = open.pop()) {
-        const { id, entity, plain, leading } = next;
-        if (visited.has(id) || ended.has(id)) continue;
-        visited.add(id);
-        const alive = leading.filter((one) => !gone.has(nameOf(one)));
-        const rows = plain + alive.length;
-        if (rows > 0) counts.set(entity, (counts.get(entity) ?? 0) + rows);
-        for (const one of alive) open.push(...(below.get(nameOf(one)) ?? []));
-      }
-    },
-    /** The record is deleted: it is no longer below another, and its partitions are ended. */
-    goes: (root: Root): void => {
-      gone.add(nameOf(root));
-      for (const { id } of below.get(nameOf(root)) ?? []) ended.add(id);
-    },
-  };
-}
-
 function nameOf({ entity, row }: Pick<Root, 'entity' | 'row'>): string {
   return `${entity} ${row}`;
 }
 
-/**
- * Entities whose records lead to partitions. With `EXISTS`, or without an order, PostgreSQL may scan all partitions.
- */
-async function entitiesLeadingOn(
-  { held: { connector }, tx }: Commit,
-  entities: readonly EntityName[],
-): Promise<ReadonlySet<EntityName>> {
-  const found = await columnOf<EntityName | null>(
-    tx,
-    `SELECT (SELECT p.parent_entity FROM _sync_partitions AS p {index _sync_partitions_parent}
-       WHERE p.connector = :connector AND p.parent_entity = named.entity AND p.parent_hash IS NOT NULL
-       ORDER BY p.parent_hash LIMIT 1)
-     FROM {named: entity text}`,
-    { connector, named: entities.map((entity) => ({ entity })) },
+/** Whether records of the entity lead to partitions. Without an order, PostgreSQL may scan all partitions. */
+async function isLeadingOn({ held: { connector }, tx }: Commit, entity: EntityName): Promise<boolean> {
+  const found = await tx.first(
+    `SELECT p.id FROM _sync_partitions AS p {index _sync_partitions_parent}
+     WHERE p.connector = :connector AND p.parent_entity = :entity AND p.parent_hash IS NOT NULL
+     ORDER BY p.parent_hash LIMIT 1`,
+    { connector, entity },
   );
-  return new Set(found.filter((entity) => entity !== null));
+  return found !== undefined;
 }
 
 /** Partitions that records have led to, by id. Ended ones belong to a delete that has been judged already. */
@@ -720,38 +583,6 @@ export async function partitionsBelow(
        AND p.backfill = '' AND p.gone <> ${standing.ended} ORDER BY p.id`,
     { connector, entity, parent: parents.map(({ row, keyText }) => ({ row, hash: textHash(keyText) })) },
   );
-}
-
-async function readRows(
-  commit: Commit,
-  partitions: readonly Partition[],
-  rootNames: ReadonlySet<string>,
-): Promise<void> {
-  const { current } = commit;
-  for (const [entity, ofEntity] of grouped(partitions, (one) => one.entity)) {
-    const table = await tableOf(commit, entity);
-    if (table === undefined) continue;
-    const byId = new Map(ofEntity.map((one) => [one.id, one]));
-    const isLeading = (await entitiesLeadingOn(commit, [entity])).has(entity);
-    const owners = ofEntity.map(({ id }) => ({ owner: id, after: 0 }));
-    for await (const batch of liveBatches(commit, table, owners)) {
-      const rows = batch.map(({ row }) => row);
-      await current.seen.load(commit.tx, entity, rows);
-      const going = batch.filter(
-        ({ row }) => !current.seen.has(entity, row) || current.seen.hasInOwner(entity, row),
-      );
-      const numbers = going.map(({ row }) => row);
-      const named = numbers.filter((row) => isLeading || rootNames.has(nameOf({ entity, row })));
-      const keyed = named.length === 0 ? new Map<number, never>() : await table.rows(commit.tx, named);
-      for (const { row, owner } of going) {
-        const partition = byId.get(owner);
-        const known = keyed.get(row);
-        if (partition === undefined) continue;
-        if (known === undefined) partition.plain += 1;
-        else partition.leading.push({ entity, row, keyText: known.keyText });
-      }
-    }
-  }
 }
 
 /** Rows without a tombstone that these partitions own, in batches. */
@@ -790,37 +621,27 @@ const nextEnded = ask<
      ORDER BY connector, id LIMIT :limit`);
 
 /**
- * Deletes rows below deleted records, at any depth, which were judged with them, in up to `limit` steps (a row or a
- * partition each). Rows that may have moved are noted as orphans, for a `get`; they are deleted when it has found
- * nothing. A batch that only found new owners, or rows to ask for, returns entries with 0 rows; an empty result means
- * that none remains.
+ * Deletes rows below deleted records, at any depth, which were judged with them: of up to `limit` partitions, up to
+ * `limit` rows of each entity. Rows that may have moved are noted as orphans, for a `get`; they are deleted when it has
+ * found nothing. A batch that only found new owners, or rows to ask for, returns entries with 0 rows; an empty result
+ * means that none remains.
  */
 async function deleteOrphans(commit: Commit, limit: number): Promise<readonly RowsOf[]> {
   const { held, current, tx } = commit;
   const { connector } = held;
-  const entities = [...current.entities];
-  const rowsByEntity = new Map<EntityName, number>();
-  const count = (entity: EntityName, rows: number): void =>
-    void rowsByEntity.set(entity, (rowsByEntity.get(entity) ?? 0) + rows);
-  let left = limit;
+  const deleted: RowsOf[] = [];
   const gone = await orphansGone(tx, { connector, run: current.run, limit });
   for (const [entity, orphans] of grouped(gone, (one) => one.entity)) {
     const rows = orphans.map(({ row }) => row);
     const going = await goingAlong(commit, entity, rows);
-    if (going.length === 0) continue;
     await deleteRows(commit, entity, going);
-    count(entity, going.length);
-    left -= going.length;
+    if (going.length > 0) deleted.push({ entity, rows: going.length });
   }
-  while (left > 0) {
-    const limit = Math.min(left, partitionsAtOnce);
-    const ended = await nextEnded(tx, { connector, entities, limit });
-    if (ended.length === 0) break;
-    const { steps, rows } = await emptyPartitions(commit, ended, left);
-    for (const [entity, deleted] of rows) count(entity, deleted);
-    left -= steps;
+  const ended = await nextEnded(tx, { connector, entities: [...current.entities], limit });
+  for (const [entity, ofEntity] of grouped(ended, (one) => one.entity)) {
+    deleted.push({ entity, rows: await emptyPartitions(commit, entity, ofEntity, limit) });
   }
-  return [...rowsByEntity].map(([entity, rows]) => ({ entity, rows }));
+  return deleted;
 }
 
 async function goingAlong(
@@ -836,131 +657,49 @@ async function goingAlong(
 }
 
 /**
- * Deletes the rows of ended partitions by id; the last one only as far as the steps allow. `rows`: numbers of
- * tombstoned rows, by entity, including entities without any.
+ * Empties ended partitions of one entity, by id, as far as `limit` rows go; gives how many rows it has deleted. A row
+ * with another place moves there. Where a delete of the same batch ends that place, it is emptied in its turn.
  */
-async function emptyPartitions(commit: Commit, ended: readonly EndedPartitionRow[], limit: number) {
-  const { tx } = commit;
-  const orphans = new Map<EntityName, OrphansOf>();
-  for (const [entity, ofEntity] of grouped(ended, (one) => one.entity)) {
-    orphans.set(entity, await readOrphans(commit, entity, ofEntity, limit));
-  }
-  const { whole, partial, steps } = decideOrphans(ended, orphans, limit);
-  const rows = new Map<EntityName, number>();
-  for (const [entity, { table, moved, orphans: noted, going }] of orphans) {
-    if (table === undefined) continue;
-    const of = { connector: commit.held.connector, entity };
-    table.setOwners(tx, moved);
-    const left = moved.map(({ row, owner }) => ({ row, partition: owner }));
-    await leavePlaces(tx, of, left);
-    const chain = { ...of, origin: commit.current.origin, since: commit.stamp.now };
-    await noteOrphans(tx, chain, noted);
-    await deleteRows(commit, entity, going);
-  }
-  for (const { id, entity } of ended) {
-    if (!whole.includes(id) && id !== partial?.id) break;
-    rows.set(entity, orphans.get(entity)?.going.length ?? 0);
-  }
-  await dropShared(tx, whole);
-  await transitions.empty(tx, { ids: whole });
-  if (partial !== null) await transitions.sweepTo(tx, partial);
-  return { steps, rows };
-}
-
-/** Stored state of partitions of one entity, and the decisions about their rows. */
-type OrphansOf = Awaited<ReturnType<typeof readOrphans>>;
-
-async function readOrphans(
+async function emptyPartitions(
   commit: Commit,
   entity: EntityName,
   ended: readonly EndedPartitionRow[],
   limit: number,
-) {
-  const { current, held, tx } = commit;
+): Promise<number> {
+  const { current, held, stamp, tx } = commit;
+  const of = { connector: held.connector, entity };
   const table = current.keeps.has(entity) ? undefined : current.tables.get(entity);
   const owners = ended.map(({ id, sweptTo }) => ({ owner: id, after: sweptTo }));
   const live = (await table?.liveRows(tx, owners, limit)) ?? [];
-  const reached = live.length < limit ? undefined : live.at(-1)?.owner;
-  const byOwner = grouped(live, ({ owner }) => owner);
-  const last = reached === undefined ? ended.length - 1 : ended.findIndex(({ id }) => id === reached);
   const numbers = live.map(({ row }) => row);
+  const places = await otherPlaces(tx, of, numbers);
   const mayMove = current.reading.get(entity)?.mayMove === true;
-  const along = mayMove ? [] : await goingAlong(commit, entity, numbers);
-  const keyed = new Map(along.map((one) => [one.row, one]));
-  const below = along.length === 0 ? [] : await partitionsBelow(commit, entity, along);
-  const ends = grouped(below, ({ row }) => row);
-  return {
-    table,
-    /** Live rows by partition, as many as there are steps for. */
-    live: new Map(ended.slice(0, last + 1).map(({ id }) => [id, byOwner.get(id) ?? []])),
-    places: await otherPlaces(tx, { connector: held.connector, entity }, numbers),
-    mayMove,
-    keyed,
-    /** Partitions that the delete of each row would end. */
-    ends: new Map([...ends].map(([row, below]) => [row, below.map(({ id }) => id)])),
-    moved: [] as RowOwner[],
-    orphans: [] as Missed[],
-    going: [] as GoingRow[],
-  };
+  const moved: RowOwner[] = [];
+  const orphans: Missed[] = [];
+  const left: number[] = [];
+  for (const { row, owner } of live) {
+    const place = places.get(row)?.find(({ isLive }) => isLive);
+    if (place !== undefined) moved.push({ row, owner: place.partition });
+    else if (mayMove) orphans.push({ row, partition: owner, needs: 'get' });
+    else left.push(row);
+  }
+  table?.setOwners(tx, moved);
+  const placed = moved.map(({ row, owner }) => ({ row, partition: owner }));
+  await leavePlaces(tx, of, placed);
+  await noteOrphans(tx, { ...of, origin: current.origin, since: stamp.now }, orphans);
+  const going = await goingAlong(commit, entity, left);
+  await deleteRows(commit, entity, going);
+  const last = live.length < limit ? undefined : live.at(-1);
+  const isEmptied = ended.findIndex(({ id }) => id === last?.owner);
+  const ids = ended.slice(0, last === undefined ? undefined : isEmptied).map(({ id }) => id);
+  await dropShared(tx, ids);
+  await transitions.empty(tx, { ids });
+  if (last !== undefined) await transitions.sweepTo(tx, { id: last.owner, sweptTo: last.row });
+  return going.length;
 }
 
 /** A partition below a tombstoned record. */
 interface EndedPartitionRow extends EndedPartition {
   /** Rows up to here have been checked, and stay. */
   readonly sweptTo: number;
-}
-
-/**
- * Decides over the rows of partitions, one after the other: a row has another owner, or may have one that no walk has
- * shown yet, or it is deleted. A partition that its delete would end is no owner for the rows that follow; where it
- * ends a partition that comes before the next, that one is first. `whole`: partitions whose rows have all been checked.
- */
-function decideOrphans(
-  ended: readonly EndedPartitionRow[],
-  orphans: ReadonlyMap<EntityName, OrphansOf>,
-  limit: number,
-) {
-  const whole: number[] = [];
-  const endedNow = new Set<number>();
-  let left = limit;
-  for (const [index, { id, entity }] of ended.entries()) {
-    const ofEntity = orphans.get(entity);
-    const live = ofEntity?.live.get(id);
-    if (left <= 0 || ofEntity === undefined || live === undefined) break;
-    const rows = live.slice(0, left);
-    const endedHere = rows.flatMap(({ row }) => decideOrphan(ofEntity, row, id, endedNow));
-    const last = rows.at(-1);
-    const isWhole = rows.length < left;
-    left -= 1 + rows.length;
-    if (!isWhole && last !== undefined) {
-      return { whole, partial: { id, sweptTo: last.row }, steps: limit - left };
-    }
-    whole.push(id);
-    const next = ended[index + 1]?.id ?? Infinity;
-    if (endedHere.some((partition) => partition < next)) break;
-  }
-  return { whole, partial: null, steps: limit - left };
-}
-
-/** Gives the partitions that are ended by it. */
-function decideOrphan(
-  { places, mayMove, keyed, ends, moved, orphans, going }: OrphansOf,
-  row: number,
-  partition: number,
-  endedNow: Set<number>,
-): readonly number[] {
-  const known = places.get(row) ?? [];
-  const owner = known.find((one) => one.isLive && !endedNow.has(one.partition))?.partition;
-  const one = keyed.get(row);
-  if (owner !== undefined) {
-    moved.push({ row, owner });
-  } else if (mayMove) {
-    orphans.push({ row, partition, needs: 'get' });
-  } else if (one !== undefined) {
-    going.push(one);
-    const below = ends.get(row) ?? [];
-    for (const id of below) endedNow.add(id);
-    return below;
-  }
-  return [];
 }

@@ -1,16 +1,13 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName, OfEntity, RunId } from '../../../core/names.ts';
 import { ask, columnOf, put, write, type Tx } from '../../../sql/database.ts';
-import type { AlikeRows, Needs, OtherPlace } from '../../decisions/missing-rows.ts';
+import type { Needs, OtherPlace } from '../../decisions/missing-rows.ts';
 import { standing } from '../../decisions/becoming-due.ts';
-import type { TombstoneChoice } from '../../deletes.ts';
+import type { EntityMissing, TombstoneChoice } from '../../deletes.ts';
 import type { RowsOf } from '../../run-report.ts';
 import { grouped } from '../../../core/grouped.ts';
 
-/*
- * `_sync_missing`, as it is written and read. Each row is given once. `decisions/missing-rows.ts` explains its rows;
- * conditions that are written here as SQL mean the same.
- */
+/* `_sync_missing`, as it is written and read. Each row is given once. */
 
 export interface Missed extends RowAt {
   readonly needs: Needs;
@@ -91,25 +88,53 @@ export interface NotedRow {
 
 const { live, ended, emptied } = standing;
 const columns = 'm.row, m.partition, m.is_vouched_for = 1 AS is_vouched_for, m.is_allowed = 1 AS is_allowed';
+/** Missing, so that a guard judges its delete. */
 const isMissing = `m.missed > 0 AND p.gone = ${live}`;
+/** Lies below a deleted record and may have moved: only a `get` shows it. */
 const isOrphan = `m.missed > 0 AND p.gone = ${emptied}`;
+/**
+ * `get` returned it when it was asked last: it is asked again before the row is deleted, and no guard counts the row
+ * until `get` no longer finds it.
+ */
 const isVouchedFor = `m.is_vouched_for = 1 AND m.asked_run IS NOT NULL AND m.needs = 'get' AND m.is_allowed = 0`;
 
-const withPartition = '_sync_missing AS m JOIN _sync_partitions AS p ON p.id = m.partition';
+export const withPartition = '_sync_missing AS m JOIN _sync_partitions AS p ON p.id = m.partition';
 const ofEntity = `${withPartition} WHERE m.connector = :connector AND m.entity = :entity`;
-const missedTwice = 'CASE WHEN m.missed > 2 THEN 2 ELSE m.missed END';
 
 /** Notes of the given rows; rows without a note are left out. */
 export const notedRows = ask<OfRows, NotedRow>(`SELECT ${columns} FROM _sync_missing AS m WHERE ${ofRows}`);
 
-/** Missing rows and orphans, those that are noted alike together, by entity. */
-export const alikeRows = ask<{ connector: ConnectorName }, AlikeRows>(
-  `SELECT m.entity, count(*) AS rows, min(m.since) AS since, ${missedTwice} AS missed, m.needs, m.is_allowed = 1 AS is_allowed,
-     m.is_vouched_for = 1 AS is_vouched_for, m.asked_run IS NOT NULL AS was_asked, 0 AS is_gone,
-     CASE WHEN p.gone = ${live} THEN 'live' ELSE 'emptied' END AS owner
+/** Missing, and not vouched for: guards count the row, and a survivor is another one. */
+export const isCounted = `${isMissing} AND NOT (${isVouchedFor})`;
+
+interface NotedCounts extends Pick<
+  EntityMissing,
+  'missing' | 'allowed' | 'missedTwice' | 'vouchedFor' | 'toConfirm' | 'orphans'
+> {
+  /** Time at which the oldest miss that is not vouched for began; null where there is none. */
+  readonly firstMissed: Instant | null;
+}
+
+export const noneNoted: NotedCounts = {
+  missing: 0,
+  allowed: 0,
+  missedTwice: 0,
+  vouchedFor: 0,
+  toConfirm: 0,
+  orphans: 0,
+  firstMissed: null,
+};
+
+/** Counts the missing rows and orphans of each entity, for the run's report and for the guards. */
+export const countNoted = ask<{ connector: ConnectorName }, NotedCounts & { readonly entity: EntityName }>(
+  `SELECT m.entity, count(*) FILTER (WHERE ${isMissing}) AS missing,
+     count(*) FILTER (WHERE ${isMissing} AND m.is_allowed = 1) AS allowed,
+     count(*) FILTER (WHERE ${isMissing} AND m.missed >= 2) AS missed_twice,
+     count(*) FILTER (WHERE ${isMissing} AND ${isVouchedFor}) AS vouched_for,
+     count(*) FILTER (WHERE m.needs = 'get') AS to_confirm, count(*) FILTER (WHERE ${isOrphan}) AS orphans,
+     min(m.since) FILTER (WHERE ${isCounted}) AS first_missed
    FROM ${withPartition} WHERE m.connector = :connector AND (${isMissing} OR ${isOrphan})
-   GROUP BY m.entity, p.gone, ${missedTwice}, m.needs, m.is_allowed, m.is_vouched_for, m.asked_run IS NOT NULL
-   ORDER BY m.entity`,
+   GROUP BY m.entity ORDER BY m.entity`,
 );
 
 /** Rows whose deletes a guard must judge, by row number. */
@@ -119,12 +144,6 @@ export async function openMissing(
 ): Promise<readonly number[]> {
   const sql = `SELECT m.row FROM ${ofEntity} AND ${isMissing} AND m.row > :after
      AND m.is_allowed = 0 AND NOT (${isVouchedFor}) ORDER BY m.row LIMIT :limit`;
-  return await columnOf(tx, sql, which);
-}
-
-/** Missing rows among the given ones, without those that `get` has vouched for. */
-export async function countedRows(tx: Tx, which: OfRows): Promise<readonly number[]> {
-  const sql = `SELECT m.row FROM ${ofEntity} AND m.row IN {rows bigint} AND ${isMissing} AND NOT (${isVouchedFor})`;
   return await columnOf(tx, sql, which);
 }
 
