@@ -68,6 +68,12 @@ export function knownDrift(
 }
 
 /**
+ * A row of PostgreSQL has room for about 430 long values. A service that invents fields stops no run: further ones stay
+ * in `_extra`.
+ */
+const mostColumns = 400;
+
+/**
  * Columns for undeclared fields: those with a declarable name that no column has (without case), and values of one
  * type. All numbers are one type.
  */
@@ -76,7 +82,7 @@ export function chooseColumns(drift: readonly NotedDrift[], table: TableColumns)
   const storedType = new Map(table.stored.map(({ name, type }) => [name, type]));
   const accepted = drift.filter(({ isRefused }) => !isRefused);
   const fields = new Set(accepted.map(({ field }) => field));
-  return [...fields].flatMap((field): readonly Column[] => {
+  const columns = [...fields].flatMap((field): readonly Column[] => {
     const met = accepted.filter((one) => one.field === field);
     // A field that was declared while some of its values did not fit has a column already.
     const isUndeclared = met.every(({ kind }) => kind === 'undeclared');
@@ -87,6 +93,7 @@ export function chooseColumns(drift: readonly NotedDrift[], table: TableColumns)
     const before = storedType.get(field) ?? type;
     return isSameInStore(before, type) ? [{ name: field, type: before, isEvolved: true }] : [];
   });
+  return columns.slice(0, Math.max(0, mostColumns - table.stored.length));
 }
 
 /** Whether an added column holds the values that were met. */

@@ -130,8 +130,8 @@ export interface RecordTables {
   /** Opens an existing table. */
   open(place: TablePlace): RecordTable;
   /**
-   * Makes an entity's table, or adds the columns that it lacks, and the same for its versions. Throws `SyncError`
-   * SINK_INCOMPATIBLE where there is no room for them.
+   * Makes an entity's table, or adds the columns that it lacks, and the same for its versions. Throws `SyncError` where
+   * the server has no room for them.
    */
   ensure(tx: Tx, place: TablePlace): Promise<void>;
   /**
@@ -139,7 +139,7 @@ export interface RecordTables {
    * text. `renewViews` follows.
    */
   retype(tx: Tx, place: TablePlace, columns: readonly Column[], to: 'string' | 'number'): Promise<void>;
-  /** Columns with room in the table whose type fits every value that `_extra` holds for them. */
+  /** Columns whose type fits every value that `_extra` holds for them. */
   fitting(tx: Tx, place: TablePlace, columns: readonly Column[]): Promise<readonly Column[]>;
   /** Moves values of these columns out of `_extra`, each row as one change; those that do not fit stay. */
   fill(tx: Tx, place: TablePlace, columns: readonly Column[], stamp: Stamp): Promise<void>;

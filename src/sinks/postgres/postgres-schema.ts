@@ -422,8 +422,8 @@ function advice(code: string, reason: string): string {
   if (code === '2BP01') {
     return 'Views of your own are made of it: drop them, and make them again afterwards.';
   }
-  if (code === '54000' && /row is too big/.test(reason)) {
-    return 'A record has more filled fields than fit in a row: declare fewer of them in the definition; fields that are not declared are kept in _extra.';
+  if (code === '54011' || (code === '54000' && /row is too big/.test(reason))) {
+    return 'A record has more fields than fit in a row: declare fewer of them in the definition; fields that are not declared are kept in _extra.';
   }
   return 'Check the server and its log.';
 }

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import {
-  type Column,
   type FieldType,
   keyTextOf,
   type ColumnValue,
@@ -8,7 +7,7 @@ import {
   type DerivedColumn,
   type DerivedKind,
 } from '../../core/records.ts';
-import { type Tx, cellOf, type Cells, quoted, textHash } from '../../sql/database.ts';
+import { type Tx, type Cells, quoted, textHash } from '../../sql/database.ts';
 import {
   type BinaryType,
   type BinaryValue,
@@ -35,7 +34,6 @@ import {
   type Views,
 } from '../records/record-tables.ts';
 import { binaryType, canonicalKey, sqlType, tableName } from './column-types.ts';
-import { SyncError } from '../../core/errors.ts';
 import { type Instant, timeForm } from '../../core/clock.ts';
 import { postgresTx } from '../../sql/postgres/session.ts';
 import { columnsMissingIn, isJsonColumn } from '../decisions/stored-table.ts';
@@ -74,108 +72,10 @@ export function postgresTables(schema: string): RecordTables {
       const canonical = canonicalKey(table, keyText);
       return canonical === null ? null : { condition: '_key = :key', values: { key: textHash(canonical) } };
     },
-    room: {
-      check: async (tx, place, name, added) => checkRoom(place, added, await usedColumns(tx, quoted(name))),
-      fitting: async (tx, { stored }, name, added) =>
-        columnsThatFit(stored, added, await usedColumns(tx, quoted(name))),
-    },
     // Dropping takes no time, whatever is in a table.
     clear: async () => Promise.resolve(0),
     insertRows,
   });
-}
-
-/* Limits of a table in PostgreSQL, with pages of 8 KiB: https://www.postgresql.org/docs/current/limits.html */
-
-const mostColumns = 1_600;
-const mostRowBytes = 8_160;
-/** `_row` and `ownColumns` of record-tables.ts. */
-const ownColumnCount = 11;
-/** `_valid_from` and `_valid_seq`, of rows with versions. */
-const versionColumnCount = 2;
-/** Width of all these columns at their widest, including alignment. */
-const ownBytes = 232;
-const tupleHeaderBytes = 23;
-/** A long text or document leaves a pointer of 18 bytes in the row. */
-const pointerBytes = 18;
-const widths: Readonly<Record<FieldType, number>> = {
-  string: pointerBytes,
-  integer: 8,
-  number: 8,
-  boolean: 1,
-  object: pointerBytes,
-  array: pointerBytes,
-  any: pointerBytes,
-};
-
-/** Number of columns that the table has had, including dropped ones. Zero where there is no table. */
-async function usedColumns(tx: Tx, table: string): Promise<number> {
-  const sql =
-    'SELECT count(*) FROM pg_catalog.pg_attribute WHERE attrelid = to_regclass(:table) AND attnum > 0';
-  return (await cellOf<number>(tx, sql, { table })) ?? 0;
-}
-
-/** Selects as many columns, from the first on, as the table has room for. `used`: result of `usedColumns`. */
-export function columnsThatFit(
-  stored: readonly Column[],
-  added: readonly Column[],
-  used: number,
-): readonly Column[] {
-  let fitting = added;
-  while (fitting.length > 0 && problemOf([...stored, ...fitting], totalOf(used, fitting)) !== null) {
-    fitting = fitting.slice(0, -1);
-  }
-  return fitting;
-}
-
-/**
- * Throws `SyncError` SINK_INCOMPATIBLE where the table has no room for these columns, or a row whose columns all hold
- * something would not fit. The server notices the first when it gets the statement, and the second only with such a
- * row.
- */
-function checkRoom(
-  { connector, table: { entity }, stored, versions }: TablePlace,
-  added: readonly Column[],
-  used: number,
-): void {
-  const more = versions?.isNew === true ? versionColumnCount : 0;
-  const problem = problemOf([...stored, ...added], totalOf(used, added) + more);
-  if (problem === null) return;
-  throw new SyncError(
-    `PostgreSQL has no room for the table of ${connector}/${entity}: ${problem}. ` +
-      'Declare fewer fields in its definition: fields that are not declared are kept in _extra.',
-    { code: 'SINK_INCOMPATIBLE', recovery: 'stop', context: { connector, entity } },
-  );
-}
-
-function totalOf(used: number, added: readonly Column[]): number {
-  return (used === 0 ? ownColumnCount : used) + added.length;
-}
-
-function problemOf(columns: readonly Column[], total: number): string | null {
-  if (total > mostColumns) {
-    const dropped = total - ownColumnCount - columns.length;
-    const ofThem = [
-      `${columns.length} for fields`,
-      `${ownColumnCount} of the program`,
-      ...(dropped > 0 ? [`${dropped} dropped or added by others`] : []),
-    ];
-    return `it would have ${total} columns (${ofThem.join(', ')}), and a table has ${mostColumns} at most`;
-  }
-  const bytes = leastBytes(columns, total);
-  return bytes > mostRowBytes
-    ? `a row whose ${columns.length} fields are all there would take ${bytes} bytes even with every long value stored apart, and a row has ${mostRowBytes} at most`
-    : null;
-}
-
-/** Numbers begin at multiples of 8. */
-function leastBytes(columns: readonly Column[], total: number): number {
-  const begin = aligned(tupleHeaderBytes + Math.ceil(total / 8)) + ownBytes;
-  return columns.reduce((at, { type }) => (widths[type] === 8 ? aligned(at) : at) + widths[type], begin);
-}
-
-function aligned(bytes: number): number {
-  return Math.ceil(bytes / 8) * 8;
 }
 
 /** The cost of every record of a page: a search for its key, and a write where it is new or changed. */

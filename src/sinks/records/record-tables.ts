@@ -57,13 +57,6 @@ export interface TableDialect extends Views, Pick<RecordTables, 'insertRows' | '
   readonly addColumns: (tx: Tx, quotedName: string, definitions: readonly string[]) => void;
   /** The condition for the row of a key; null for a text that is no key of the table. */
   readonly atKey: (table: EntityTable, keyText: string) => AtKey | null;
-  /** The limits of a table; absent: there are none that count. */
-  readonly room?: {
-    /** Throws `SyncError` SINK_INCOMPATIBLE where these columns have no room. */
-    check(tx: Tx, place: TablePlace, name: string, added: readonly Column[]): Promise<void>;
-    /** Selects as many of the columns, from the first on, as there is room for. */
-    fitting(tx: Tx, place: TablePlace, name: string, added: readonly Column[]): Promise<readonly Column[]>;
-  };
 }
 
 interface FoundRows extends Omit<RecordTable, keyof Marks | 'write'> {
@@ -77,7 +70,7 @@ interface AtKey {
 }
 
 export function recordTables(dialect: TableDialect): RecordTables {
-  const { types, room } = dialect;
+  const { types } = dialect;
   const nameOf = ({ connector, table }: TablePlace): string => dialect.tableName(connector, table.entity);
   const addColumns = (tx: Tx, name: string, columns: readonly OwnColumn[]): void => {
     if (columns.length > 0) dialect.addColumns(tx, quoted(name), definitions(columns, types));
@@ -129,10 +122,9 @@ export function recordTables(dialect: TableDialect): RecordTables {
       };
     },
     ensure: async (tx, place) => {
-      const { table, stored, versions } = place;
+      const { table, stored } = place;
       const name = nameOf(place);
       const missing = columnsMissingIn(table.columns, stored);
-      if (missing.length > 0 || versions?.isNew === true) await room?.check(tx, place, name, missing);
       if (stored.length > 0) {
         addColumns(tx, name, missing);
       } else {
@@ -150,14 +142,7 @@ export function recordTables(dialect: TableDialect): RecordTables {
       await retypeColumns(tx, { name, isVersioned }, columns, types[to]);
       if (isVersioned) showVersions(tx, name, [...stored, ...columnsMissingIn(table.columns, stored)]);
     },
-    fitting: async (tx, place, columns) => {
-      const name = nameOf(place);
-      const fitting = await fittingColumns(tx, quoted(name), columns);
-      if (room === undefined) return fitting;
-      const missing = columnsMissingIn(fitting, place.stored);
-      const added = new Set(await room.fitting(tx, place, name, missing));
-      return fitting.filter((column) => added.has(column) || !missing.includes(column));
-    },
+    fitting: async (tx, place, columns) => await fittingColumns(tx, quoted(nameOf(place)), columns),
     fill: async (tx, place, columns, stamp) => await fillFromExtra(tx, dialect, place, columns, stamp),
     renewViews: async (tx, connector) => await renewCurrentViews(tx, dialect, connector),
     drop: async (tx, connector, entities) => {

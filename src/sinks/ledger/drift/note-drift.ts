@@ -122,7 +122,6 @@ async function evolve(
   const kept = await keptVersions(tx, of);
   const place: TablePlace = { connector, table: { entity, key, columns: stored }, stored, ...kept };
   const wider = await exactColumns(tx, records, place, chooseWider(drift, known));
-  // A service that invents fields stops no run: those without room for a column stay in `_extra`.
   const wanted = chooseColumns(drift, known);
   const added = wanted.length === 0 ? [] : await records.fitting(tx, place, wanted);
   const columns = [...added, ...wider.map((column): Column => ({ ...column, type: 'number' }))];

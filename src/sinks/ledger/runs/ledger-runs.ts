@@ -96,8 +96,7 @@ async function begin(starting: Starting): Promise<{ current: CurrentRun; started
 
 /**
  * Creates the tables of a plan's entities, or adds missing columns and moves their values from `_extra` into them.
- * Throws `SyncError` SINK_INCOMPATIBLE for another key, a column of another type, or more columns than a table has room
- * for.
+ * Throws `SyncError` SINK_INCOMPATIBLE for another key or a column of another type.
  */
 async function ensureTables({
   ledger: { records },
