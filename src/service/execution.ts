@@ -8,7 +8,7 @@ import type { Action, ActionName, Definition, Entity, Param } from '../definitio
 import { copiedFields } from '../engine/prepare/prepare-record.ts';
 import { orAborted } from '../http/or-aborted.ts';
 import { safeBase } from '../sinks/files/safe-file-name.ts';
-import { ApiError, badParameter, notFound, textUpTo } from './api-error.ts';
+import { ApiError, badParameter, notFound } from './api-error.ts';
 import type { SearchAnswer } from '../search/search-request.ts';
 import { askProvider, type KeptConnector, type ProviderFile, type ProviderRequest } from './provider.ts';
 
@@ -115,98 +115,6 @@ function pythonList(texts: readonly string[]): string {
   return `[${texts.map((text) => `'${text}'`).join(', ')}]`;
 }
 
-interface ResultShape {
-  /** Fields to keep; wins over `exclude` when both are given. Null: all. */
-  readonly select: Fields | null;
-  readonly exclude: Fields | null;
-  /** Long texts are cut, at any depth. */
-  readonly isTruncated: boolean;
-}
-
-const maxTextLength = 200;
-const marker = '... [truncated — use `get` action with the record id to retrieve the full value]';
-
-/** Shapes a result by the options of an execute call. */
-function shapeResult(record: JsonObject, shape: ResultShape): JsonObject {
-  const { select, exclude } = shape;
-  const fields = select ?? exclude;
-  const selected = fields === null ? record : filterMembers(record, fields, select !== null);
-  return shape.isTruncated ? mapValues(selected, truncate) : selected;
-}
-
-/** Dot paths by their first name: the rest of each, within that member. */
-type Fields = () => ReadonlyMap<string, NamedField>;
-
-interface NamedField {
-  /** A path ends here: it stands for the whole value. */
-  isWhole: boolean;
-  readonly below: Fields;
-}
-
-/**
- * Null for no paths. Taken apart once for all records, as a body has room for a hundred thousand paths, and only as far
- * down as a record goes, as one path has room for as many names.
- */
-export function fieldsOf(paths: readonly string[]): Fields | null {
-  return paths.length === 0 ? null : namedFields(paths);
-}
-
-function namedFields(paths: readonly string[]): Fields {
-  let named: ReadonlyMap<string, NamedField> | null = null;
-  return () => (named ??= byFirstName(paths));
-}
-
-function byFirstName(paths: readonly string[]): ReadonlyMap<string, NamedField> {
-  const rests = new Map<string, string[]>();
-  const named = new Map<string, NamedField>();
-  for (const path of paths) {
-    const dot = path.indexOf('.');
-    const name = dot < 0 ? path : path.slice(0, dot);
-    const below = rests.get(name) ?? [];
-    const field = named.get(name) ?? { isWhole: false, below: namedFields(below) };
-    if (dot < 0) field.isWhole = true;
-    else below.push(path.slice(dot + 1));
-    rests.set(name, below);
-    named.set(name, field);
-  }
-  return named;
-}
-
-/** The members that the paths name, or all others. A path that leads into a value without members names nothing. */
-function filterMembers(object: JsonObject, fields: Fields, isSelected: boolean): JsonObject {
-  const named = fields();
-  const entries: [string, JsonValue][] = [];
-  for (const [name, value] of Object.entries(object)) {
-    const field = named.get(name);
-    if (field !== undefined && !field.isWhole && isJsonObject(value)) {
-      entries.push([name, filterMembers(value, field.below, isSelected)]);
-    } else if ((field?.isWhole === true) === isSelected) {
-      entries.push([name, value]);
-    }
-  }
-  return Object.fromEntries(entries);
-}
-
-function truncate(value: JsonValue): JsonValue {
-  if (typeof value === 'string') {
-    return hasAtMostCharacters(value, maxTextLength)
-      ? value
-      : `${firstCharacters(value, maxTextLength)}${marker}`;
-  }
-  if (Array.isArray(value)) return value.map(truncate);
-  return isJsonObject(value) ? mapValues(value, truncate) : value;
-}
-
-function mapValues(object: JsonObject, change: (value: JsonValue) => JsonValue): JsonObject {
-  return Object.fromEntries(Object.entries(object).map(([name, value]) => [name, change(value)]));
-}
-
-/**
- * More than any record has fields; without it a body full of invalid paths gets an error for each, one by one, before
- * it is refused.
- */
-const fieldPaths = z.array(z.string()).max(100_000).nullish();
-
 /** The body of an execute call. `checkParams` checks `params` against the definition. */
 export const executeBody = z.object({
   entity: z.string(),
@@ -217,13 +125,6 @@ export const executeBody = z.object({
     .record(z.string(), z.custom<JsonValue>())
     .nullish()
     .describe("The action's parameters; null or absent where there are none."),
-  select_fields: fieldPaths.describe('Dot paths of what is kept of a record; wins over exclude_fields.'),
-  exclude_fields: fieldPaths.describe('Dot paths of what is left out of a record.'),
-  skip_truncation: z
-    .boolean()
-    .nullish()
-    .describe('false: texts of a list or a search that are longer than 200 characters are cut.'),
-  intent: textUpTo(512).nullish().describe('Accepted and not used.'),
 });
 
 export type ExecuteBody = z.output<typeof executeBody>;
@@ -247,26 +148,23 @@ export async function executeAction(call: ExecuteCall) {
   const { body, provider, signal } = call;
   const { entity, action, actionName } = findAction(call.definition, body.entity, body.action);
   const params = checkParams(entity, actionName, action, body.params ?? {});
-  const shape = shapeOf(body, actionName !== 'get');
   const ask = <Answer>(call: (request: ProviderRequest) => Promise<Answer>): Promise<Answer> =>
     askProvider(signal, (own) => call({ entity, params, signal: own }));
   switch (actionName) {
     case 'list': {
       const { records, metadata } = await ask((request) => provider.list(request));
-      // An element other than an object is returned unchanged: it has no fields to select.
-      const shaped = records.map((record) =>
-        isJsonObject(record) ? shapeResult(withCopies(record, entity), shape) : record,
-      );
-      return envelope(shaped, metadata);
+      // An element other than an object is returned unchanged.
+      const whole = records.map((record) => (isJsonObject(record) ? withCopies(record, entity) : record));
+      return envelope(whole, metadata);
     }
     case 'get': {
       const record = await ask((request) => provider.get(request));
       if (record === null) throw notFound(`There is no such record in '${entity.name}'.`);
-      return envelope(shapeResult(withCopies(record, entity), shape));
+      return envelope(withCopies(record, entity));
     }
     case 'context_store_search': {
       const { data, meta } = await call.stores.search(call.connectorId, entity.name, params, signal);
-      return envelope({ data: data.map((record) => shapeResult(record, shape)), meta: { ...meta } });
+      return envelope({ data, meta: { ...meta } });
     }
     case 'download':
       // The body is its bytes and nothing else.
@@ -283,15 +181,6 @@ function withCopies(record: JsonObject, { filledFrom }: Entity): JsonObject {
 
 function envelope(result: JsonObject | readonly JsonValue[], connectorMetadata: JsonObject | null = null) {
   return { kind: 'envelope', result, connectorMetadata } as const;
-}
-
-/** `get` is the way to a whole value, so it is never cut. */
-function shapeOf(body: ExecuteBody, isCuttable: boolean): ResultShape {
-  return {
-    select: fieldsOf(body.select_fields ?? []),
-    exclude: fieldsOf(body.exclude_fields ?? []),
-    isTruncated: isCuttable && body.skip_truncation === false,
-  };
 }
 
 /**
