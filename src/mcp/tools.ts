@@ -1,13 +1,13 @@
 import * as z from 'zod';
-import { healthOf, type Trouble } from '../app/connector-health.ts';
-import { freshnessOf, overviewOf, readOverviewsOfReadable } from '../app/connector-states.ts';
+import { healthOf } from '../app/connector-health.ts';
+import { overviewOf, readOverviewsOfReadable } from '../app/connector-states.ts';
 import { explainIn, purgeNoteIn } from '../app/explain-row.ts';
 import { fieldValue, recordKey } from '../app/stored-fields.ts';
 import type { Searches } from '../app/stored-search.ts';
 import type { Clock } from '../core/clock.ts';
 import { readJson, isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { EntityTable } from '../core/records.ts';
-import { type ErrorCode, usage } from '../core/errors.ts';
+import { usage } from '../core/errors.ts';
 import { strictObject } from '../definitions/schema-problems.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
 import { checkSince } from '../export/exported-changes.ts';
@@ -18,11 +18,9 @@ import type { ShownConnector, ShownEntities, ShownEntity, StoredConnector } from
 import type { Sql } from './sql/open-sql.ts';
 import { mostOfCell } from './sql/query-limits.ts';
 import { pathOf, readSort } from '../search/search-request.ts';
-import { formatDuration } from '../settings/texts.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
 import type { StoredRecord } from '../sinks/readings.ts';
 import type { RecordReader } from '../sinks/sink-access.ts';
-import { counted } from '../telemetry/format.ts';
 import { explanationFacts, purgedText } from '../wording/connector-text.ts';
 
 /** Everything that tools read. */
@@ -199,7 +197,7 @@ export const freshness = tool({
   name: 'freshness',
   title: 'How old the data is',
   description:
-    'How old what is stored is, whether the last sync went well, and what is wrong; of one connector also entity by entity. To answer "is this up to date?".',
+    'How old what is stored is, whether the last sync went well, and what is wrong. To answer "is this up to date?".',
   input: strictObject({
     connector: z.string().max(200).optional().describe('such as "newsletter"; left out: all'),
     after: afterInput,
@@ -209,13 +207,11 @@ export const freshness = tool({
     const { left, page } = pageAfter(all, after);
     const nowMs = clock.now();
     const { overviews, unreadable } = await readOverviewsOfReadable(page);
-    const rows = page.map((connector) => {
-      if (unreadable.some(({ connectors }) => connectors.includes(connector))) {
-        return { connector: connector.name, state: 'cannot be read' };
-      }
-      const entities = name === undefined ? null : shown.of(connector);
-      return rowOf(connector, overviewOf(overviews, connector), nowMs, entities);
-    });
+    const rows = page.map((connector) =>
+      unreadable.some(({ connectors }) => connectors.includes(connector))
+        ? { connector: connector.name, state: 'cannot be read' }
+        : rowOf(connector, overviewOf(overviews, connector), nowMs),
+    );
     const fit = fitting(rows, jsonOf);
     return answer({
       now: new Date(nowMs).toISOString(),
@@ -226,12 +222,7 @@ export const freshness = tool({
   },
 });
 
-function rowOf(
-  connector: ShownConnector,
-  overview: ConnectorOverview | null,
-  nowMs: number,
-  entities: readonly ShownEntity[] | null,
-) {
+function rowOf(connector: ShownConnector, overview: ConnectorOverview | null, nowMs: number) {
   const { word, words, stalest, troubles } = healthOf(connector, overview, nowMs);
   const last = overview?.lastRun ?? null;
   return {
@@ -240,51 +231,11 @@ function rowOf(
     as_of: stalest?.asOf ?? null,
     ...(words.has('late') ? { too_old: true } : {}),
     last_sync: last === null ? null : { state: last.state, began: last.startedAt, ended: last.finishedAt },
+    // Without any text of the service.
     ...(troubles.length === 0
       ? {}
-      : { wrong: troubles.map((one) => (troubleTexts[one.kind] as (trouble: Trouble) => string)(one)) }),
-    ...(entities === null
-      ? {}
-      : {
-          entities: freshnessOf(connector, overview?.freshness)
-            .filter((one) => entities.some(({ target }) => target.table.entity === one.entity))
-            .map(entityText),
-        }),
+      : { wrong: troubles.map((one) => ('code' in one ? `${one.kind} (${one.code})` : one.kind)) }),
   };
-}
-
-function entityText({ entity, asOf, freshWithinMs }: ReturnType<typeof freshnessOf>[number]): string {
-  const wanted = freshWithinMs === null ? '' : `, wanted within ${formatDuration(freshWithinMs)}`;
-  return `${entity}: ${asOf === null ? 'never read completely' : `as of ${asOf}`}${wanted}`;
-}
-
-/** Without any text of the service. */
-const troubleTexts: {
-  readonly [Kind in Trouble['kind']]: (trouble: Trouble & { readonly kind: Kind }) => string;
-} = {
-  withheld: ({ rows }) => `${counted(rows, 'row')} look deleted in the service; the delete is withheld`,
-  pending: ({ rows }) => `${counted(rows, 'row')} may be deleted in the service`,
-  quarantine: ({ records }) => `${counted(records, 'record')} could not be stored`,
-  fields: ({ fields }) => `${counted(fields.length, 'field')} new, or unlike what was declared`,
-  purge: () => 'a purge is not finished: what was purged may still be stored or published',
-  'withheld-by-age': ({ items }) =>
-    `${counted(items, 'old row or file', 'old rows and files')} kept by a guard`,
-  throttled: ({ until }) => `the service asked for a pause until ${until}`,
-  interrupted: () => 'the last sync was interrupted',
-  limited: () => 'the last sync ended at a limit',
-  'left-out': () => 'the last sync left something out',
-  'part-missing': ({ listings }) => `${counted(listings, 'listing')} may have records that did not come`,
-  late: entityText,
-  paused: ({ since }) => `paused since ${since}`,
-  'sign-in': () => 'a person has to sign in',
-  credentials: errorText,
-  schema: errorText,
-  error: errorText,
-  retried: errorText,
-};
-
-function errorText({ code }: { readonly code: ErrorCode }): string {
-  return `the last sync had an error (${code})`;
 }
 
 export const sql = tool({

@@ -18,11 +18,15 @@ import type { ContextStores, StoreStatus } from './store/open-context-stores.ts'
 
 /** The definition that a connector is served by. `definitions`: those of the service, which do not go while it runs. */
 function hostedDefinition(definitions: Parts['definitions'], stored: StoredConnector): Definition {
-  const definition = definitions.get(stored.definition);
-  if (definition !== undefined) return stored.account === null ? definition : callable(definition);
-  throw usage(
-    `Expected the definition ${stored.definition} of connector ${stored.id} among ${[...definitions.keys()].join(', ')}.`,
-  );
+  const definition = knownDefinition(definitions, stored.definition);
+  return stored.account === null ? definition : callable(definition);
+}
+
+/** Throws `SyncError` USAGE. */
+export function knownDefinition(definitions: Parts['definitions'], name: string): Definition {
+  const definition = definitions.get(name);
+  if (definition !== undefined) return definition;
+  throw usage(`Expected one of the definitions ${[...definitions.keys()].join(', ')}, got ${name}.`);
 }
 
 /** Thousands of connectors may have one definition. */

@@ -74,6 +74,8 @@ const maxBodyDepth = 128;
  */
 function readBodies(server: FastifyInstance): void {
   const parseJson = server.getDefaultJsonParser('error', 'error');
+  // A form of a page in a browser could send it.
+  server.removeContentTypeParser('text/plain');
   server.addContentTypeParser('application/json', { parseAs: 'string' }, (request, given, done) => {
     const body = String(given);
     if (body === '') done(null, undefined);
@@ -137,10 +139,9 @@ interface GuardOptions {
 const principals = new WeakMap<FastifyRequest, Principal>();
 
 /**
- * Checks every request before its body is read, unknown paths included: Host (400 for several, 421), media type
- * (415), bearer (401), organization (403), rate (429). A page in a browser that was led here by DNS tricks fails the
- * first, a form the second; without CORS headers it cannot read an answer anyway. Requests without a known token share
- * one rate per address.
+ * Checks every request before its body is read, unknown paths included: Host (400 for several, 421), bearer (401),
+ * organization (403), rate (429). A page in a browser that was led here by DNS tricks fails the first; without CORS
+ * headers it cannot read an answer anyway. Requests without a known token share one rate per address.
  */
 export function guardRequests(server: FastifyInstance, options: GuardOptions): void {
   const checkRate = createRateLimit(options.limits.requestsPerSecond, options.clock);
@@ -150,7 +151,6 @@ export function guardRequests(server: FastifyInstance, options: GuardOptions): v
     // Clients that know it keep to it, and ask no more slowly than that.
     reply.header('ratelimit-policy', policy);
     checkHost(request, options.allowedHosts);
-    checkMediaType(request);
     const isPublic = publicPaths.has(pathOf(request));
     const given = /^Bearer +([\w.~+/=-]+) *$/i.exec(request.headers.authorization ?? '')?.[1] ?? null;
     const token = isPublic ? null : given;
@@ -197,17 +197,6 @@ function checkHost(request: FastifyRequest, allowedHosts: ReadonlySet<string>): 
       errorCode: 'wrong_host',
     });
   }
-}
-
-/** A body is JSON and says so; a request that has none need say nothing, and nothing else. */
-function checkMediaType({ headers }: FastifyRequest): void {
-  const { 'content-type': contentType, 'content-length': length, 'transfer-encoding': coding } = headers;
-  const hasBody = coding !== undefined || (length !== undefined && length !== '0');
-  if (!hasBody && contentType === undefined) return;
-  if (contentType?.split(';', 1)[0]?.trim().toLowerCase() === 'application/json') return;
-  throw new ApiError(415, 'Expected a body with Content-Type: application/json.', {
-    errorCode: 'unsupported_media_type',
-  });
 }
 
 function checkOrganization(request: FastifyRequest, { organizationId }: Principal): void {

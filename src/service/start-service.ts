@@ -4,7 +4,7 @@ import { usage } from '../core/errors.ts';
 import { type Definition, servedDefinition } from '../definitions/definition.ts';
 import { maskedDefinition, type Masks } from '../definitions/record-masks.ts';
 import { derivedKey } from '../files/sealer.ts';
-import { openLocalConnectors } from './local-connectors.ts';
+import { knownDefinition, openLocalConnectors } from './local-connectors.ts';
 import { guardRequests, knownPrincipalOf, openServer, type ServerOptions } from './open-server.ts';
 import type { Providers } from './provider.ts';
 import { openApiDocument } from './reference/open-api-document.ts';
@@ -94,12 +94,6 @@ function seedConnector(
       `Expected connector ${connectorId} to be of the definition ${name}; the service's data has it as ${present.definition}.`,
     );
   }
-}
-
-function knownDefinition(definitions: ReadonlyMap<string, Definition>, name: string): Definition {
-  const definition = definitions.get(name);
-  if (definition !== undefined) return definition;
-  throw usage(`Expected one of the definitions ${[...definitions.keys()].join(', ')}, got ${name}.`);
 }
 
 export interface ServiceOptions extends SeedOptions, ServerOptions {
