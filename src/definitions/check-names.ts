@@ -1,6 +1,7 @@
 import { isDeclaredName, maxNameLength, systemColumns } from '../core/names.ts';
 import { isReservedName, type YamlPath } from './read-yaml.ts';
 import type { EntityFile } from './definition-file.ts';
+import { mapOf } from './frozen.ts';
 import { noSuch } from './suggest-name.ts';
 
 /** Notes a problem at a place of the file. */
@@ -58,13 +59,6 @@ export function namePattern(joint: string): string {
   return `lower-case words of letters and digits joined by ${joint}, at most ${maxNameLength} characters`;
 }
 
-/** Notes every name that occurs a second time. */
-export function checkTwice(names: readonly string[], at: YamlPath, note: Note): void {
-  names.forEach((name, index) => {
-    if (names.indexOf(name) !== index) note([...at, index], `${name} is named twice`);
-  });
-}
-
 /** Checks a key: its parts are compared and indexed, so they are texts or whole numbers, each named once. */
 export function checkKey(
   key: readonly string[],
@@ -73,12 +67,12 @@ export function checkKey(
   note: Note,
 ): void {
   key.forEach((part, index) => {
+    if (key.indexOf(part) !== index) note([...at, index], `${part} is named twice`);
     const type = typeOf(part);
     if (type === undefined || type === 'string' || type === 'integer') return;
     const message = `expected a string or integer field, ${part} is of type ${type}`;
     note([...at, index], message);
   });
-  checkTwice(key, at, note);
 }
 
 /** The parts of one entity, for checks against each other. All places are within it: `['fields', 'id']`. */
@@ -86,14 +80,11 @@ export type EntityCheck = ReturnType<typeof openEntityCheck>;
 
 export function openEntityCheck(entity: EntityFile, entityAt: YamlPath, noteInFile: Note) {
   const note: Note = (at, message) => noteInFile([...entityAt, ...at], message);
-  /** Notes a field that the entity does not declare, or declares with another type than these. */
-  const field = (at: YamlPath, name: string, types?: readonly string[]): void => {
-    const type = fieldType(entity, name);
-    if (type === undefined) note(at, noSuch('field', name, Object.keys(entity.fields)));
-    else if (types?.includes(type) === false) {
-      note(at, `expected a field of type ${types.join(' or ')}, ${name} is of type ${type}`);
-    }
-  };
+  const { params } = entity.actions.list ?? {};
+  const typeByParam = Object.fromEntries(mapOf(params ?? {}, ({ type }) => type));
+  /** Checks a field of the entity with `checkDeclared`. */
+  const field = (at: YamlPath, name: string, types?: readonly string[]): void =>
+    checkDeclared('field', entity.fields, name, (message) => note(at, message), types);
   return {
     entity,
     note,
@@ -102,17 +93,25 @@ export function openEntityCheck(entity: EntityFile, entityAt: YamlPath, noteInFi
     fields: (at: YamlPath, names: readonly string[]): void => {
       names.forEach((name, index) => field([...at, index], name));
     },
-    /** Checks a text parameter of `list` in the same way. */
-    textParam: (at: YamlPath, name: string): void => {
-      const declared = entity.actions.list?.params ?? {};
-      const type = declared[name]?.type;
-      const problem =
-        type === undefined
-          ? noSuch('list parameter', name, Object.keys(declared))
-          : `expected a list parameter of type string, ${name} is of type ${type}`;
-      if (type !== 'string') note(at, problem);
-    },
+    /** Checks a parameter of `list` in the same way. */
+    param: (at: YamlPath, name: string, types?: readonly string[]): void =>
+      checkDeclared('list parameter', typeByParam, name, (message) => note(at, message), types),
   };
+}
+
+/** Notes a name that is not declared, or is declared with another type than these. */
+export function checkDeclared(
+  what: string,
+  declared: Readonly<Record<string, string>>,
+  name: string,
+  note: (message: string) => void,
+  types?: readonly string[],
+): void {
+  const type = Object.hasOwn(declared, name) ? declared[name] : undefined;
+  if (type === undefined) note(noSuch(what, name, Object.keys(declared)));
+  else if (types?.includes(type) === false) {
+    note(`expected a ${what} of type ${types.join(' or ')}, ${name} is of type ${type}`);
+  }
 }
 
 /** Undefined where the entity declares no such field. */

@@ -5,11 +5,10 @@ import {
   checkKey,
   checkName,
   checkRemoteName,
-  checkTwice,
+  checkDeclared,
   namePattern,
   placeAt,
   openEntityCheck,
-  fieldType,
   type Note,
   type EntityCheck,
 } from './check-names.ts';
@@ -17,7 +16,7 @@ import type { DefinitionFile, EntityFile } from './definition-file.ts';
 import { isReservedName, type YamlPath } from './read-yaml.ts';
 import { noSuch, suggestName } from './suggest-name.ts';
 import { oneIsSingle, checkUpstream } from './upstream-check.ts';
-import { recordsPlace } from './upstream/service-texts.ts';
+import { pathText, recordsPlace } from './upstream/service-texts.ts';
 
 /** Checks the parts of one definition against each other; every problem goes to `note`. */
 export function checkDefinition(file: DefinitionFile, note: Note): void {
@@ -71,10 +70,6 @@ function checkFields(check: EntityCheck): void {
 
 function checkVolatile({ entity, note, field }: EntityCheck, path: string, at: YamlPath): void {
   const [first = '', ...rest] = path.split('.');
-  if (first === '' || rest.includes('')) {
-    note(at, `expected names joined by dots, got ${JSON.stringify(path)}`);
-    return;
-  }
   if (first === '*' && rest.length === 0) {
     note(at, 'expected at least one field to stay in the content hash, got all of them');
   }
@@ -95,24 +90,11 @@ function checkRecords({ entity: { records, pagination }, note }: EntityCheck): v
 }
 
 /** Checks `addedLater` and `moved`: the content hash treats these fields differently from other declared ones. */
-function checkLater({ entity, note, field, fields }: EntityCheck): void {
-  const { addedLater, key, explode, moved } = entity;
-  const at = ['addedLater'];
-  fields(at, addedLater);
-  checkTwice(addedLater, at, note);
-  addedLater.forEach((name, index) => {
-    if (key.includes(name)) note([...at, index], `${name} is part of the key: it was there from the start`);
-    if (name === explode?.field) note([...at, index], `${name} is exploded: it has no column`);
-    if (entity.volatile.includes(name)) {
-      note([...at, index], `${name} is volatile as a whole: it is in no content hash`);
-    }
-  });
-  for (const [name, { from, to }] of Object.entries(moved)) {
-    const here = ['moved', name];
-    field(here, name, ['string']);
-    if (key.includes(name)) note(here, `${name} is part of the key: it cannot move`);
-    if (addedLater.includes(name)) note(here, `${name} is among addedLater: name it in one place`);
-    if (from === to) note([...here, 'to'], 'expected another beginning than from');
+function checkLater({ entity: { addedLater, key, moved }, note, field, fields }: EntityCheck): void {
+  fields(['addedLater'], addedLater);
+  for (const name of Object.keys(moved)) field(['moved', name], name, ['string']);
+  for (const name of [...addedLater, ...Object.keys(moved)]) {
+    if (key.includes(name)) note([name in moved ? 'moved' : 'addedLater'], `${name} is part of the key`);
   }
 }
 
@@ -123,10 +105,6 @@ function checkFilled(check: EntityCheck, field: string, source: string): void {
   check.field(at, field);
   if (entity.key.includes(field)) note(at, `${field} is part of the key: it cannot be a copy`);
   if (field === entity.explode?.field) note(at, `${field} is exploded: it cannot be a copy`);
-  if (entity.volatile.some((path) => path.split('.')[0] === field)) {
-    note(at, `${field} is volatile: a copy is left out of the content hash anyway`);
-  }
-  if (source === field) note(at, `expected another field than ${field} itself`);
   if (entity.ignored.includes(source)) {
     note(at, `${source} is ignored: a change of it would not be seen`);
   }
@@ -175,7 +153,6 @@ function checkRenamed({ entity: { rename = {} }, note, field }: EntityCheck): vo
   for (const [index, [from, to]] of Object.entries(rename).entries()) {
     const at = ['rename', from];
     field(at, to);
-    if (from === to) note(at, 'expected another name than the one it has');
     if (renamed.indexOf(to) !== index) note(at, `${to} has two names`);
   }
 }
@@ -185,16 +162,8 @@ function checkExplode(check: EntityCheck): void {
   const { entity, note } = check;
   const { explode } = entity;
   if (explode === null) return;
-  const declared = Object.keys(entity.fields);
   checkName(explode.into, ['explode', 'into'], note);
-  const type = entity.fields[explode.field];
-  if (type !== 'array') {
-    const got =
-      type === undefined
-        ? `there is no field ${JSON.stringify(explode.field)}${suggestName(explode.field, declared)}`
-        : `${explode.field} is of type ${type}`;
-    note(['explode', 'field'], `expected an array field; ${got}`);
-  }
+  check.field(['explode', 'field'], explode.field, ['array']);
   const { carry, fields, key } = explode;
   check.fields(['explode', 'carry'], carry);
   for (const field of Object.keys(fields)) {
@@ -232,114 +201,58 @@ function checkParents(file: DefinitionFile, note: Note): void {
       if (entity.parents.findIndex((other) => other.entity === parent.entity) !== index) {
         note(here, `${parent.entity} is named twice`);
       }
-      checkOrder(file, name, parent.entity, here, note);
-      checkParent(check, parent, index, (path, where, types) =>
-        checkParentField(target, parent.entity, path, types, [...at, index, ...where], note),
-      );
+      if (names.indexOf(parent.entity) >= names.indexOf(name)) {
+        const message = `expected ${parent.entity} above ${name} in the file: parents come before their children, and no entity is its own parent`;
+        note(here, message);
+      }
+      checkParent(check, parent, index, (path, where, types) => {
+        const [field = '', ...inner] = path.split('.');
+        const expected = inner.length === 0 ? types : ['object', 'any'];
+        const noteHere = (message: string): void => note([...at, index, ...where], message);
+        checkDeclared(`field of ${parent.entity}`, target.fields, field, noteHere, expected);
+      });
     });
   }
 }
 
-/** Files are read top-down: a parent's partitions exist before its children's. A cycle can never stand in order. */
-function checkOrder(file: DefinitionFile, child: string, parent: string, at: YamlPath, note: Note): void {
-  const names = Object.keys(file.entities);
-  if (names.indexOf(parent) < names.indexOf(child)) return;
-  const cycle = pathUp(file, parent, child, []);
-  note(
-    at,
-    cycle === null
-      ? `expected ${parent} above ${child} in the file: parents come before their children`
-      : `parents form a cycle: ${[child, ...cycle].join(' -> ')}`,
-  );
-}
-
-function pathUp(
-  file: DefinitionFile,
-  from: string,
-  to: string,
-  seen: readonly string[],
-): readonly string[] | null {
-  if (from === to) return [...seen, from];
-  if (seen.includes(from)) return null;
-  for (const parent of file.entities[from]?.parents ?? []) {
-    const path = pathUp(file, parent.entity, to, [...seen, from]);
-    if (path !== null) return path;
-  }
-  return null;
-}
-
-/**
- * Notes a field, or a dotted path in one, that the parent `name` does not declare, or declares with another type; `at`
- * is a place of the file. `types`: of a field; absent: any.
- */
-function checkParentField(
-  parent: EntityFile,
-  name: string,
-  path: string,
-  types: readonly string[] | undefined,
-  at: YamlPath,
-  note: Note,
-): void {
-  const [field = '', ...inner] = path.split('.');
-  const expected = inner.length === 0 ? types : ['object', 'any'];
-  const found = fieldType(parent, field);
-  if (found === undefined) {
-    note(at, noSuch(`field of ${name}`, field, Object.keys(parent.fields)));
-  } else if (expected !== undefined && !expected.includes(found)) {
-    note(at, `expected a field of type ${expected.join(' or ')}, ${field} is of type ${found}`);
-  } else if (inner.includes('')) note(at, `expected names joined by dots, got ${JSON.stringify(path)}`);
-}
-
+/** `parentField` checks a field of the parent, or a dotted path in one. */
 function checkParent(
   check: EntityCheck,
-  parent: ParentFile,
+  { params, inject, when, marker }: ParentFile,
   index: number,
   parentField: (path: string, at: YamlPath, types?: readonly string[]) => void,
 ): void {
   const { entity, note } = check;
-  const declared = entity.actions.list?.params ?? {};
-  for (const [param, field] of Object.entries(parent.params)) {
-    const here = ['parents', index, 'params', param];
-    const found = declared[param];
-    if (found === undefined) {
-      note(here, `no such list parameter${suggestName(param, Object.keys(declared))}`);
-    } else if (!found.required) {
+  const at = ['parents', index];
+  for (const [param, field] of Object.entries(params)) {
+    const here = [...at, 'params', param];
+    check.param(here, param);
+    if (entity.actions.list?.params[param]?.required === false) {
       note(here, 'expected a required list parameter: only those tell partitions apart');
     }
     parentField(field, ['params', param]);
   }
   checkRequired(check, index);
-  checkInject(check, parent, index);
-  parent.when.forEach(({ field }, position) => parentField(field, ['when', position, 'field']));
-  // A marker is compared as a text and parsed as a time.
-  if (parent.marker !== null) parentField(parent.marker.field, ['marker', 'field'], ['string']);
-}
-
-function checkInject({ entity, note }: EntityCheck, { inject, params }: ParentFile, index: number): void {
-  const declared = Object.keys(entity.fields);
   for (const [field, param] of Object.entries(inject)) {
-    const at = ['parents', index, 'inject', field];
-    if (!declared.includes(field)) {
-      note(at, `no such field${suggestName(field, declared)}`);
-    }
+    const here = [...at, 'inject', field];
+    check.field(here, field);
     if (!Object.hasOwn(params, param)) {
       const given = Object.keys(params).join(', ');
-      const message = `expected a parameter that this parent fills (${given}), got ${param}`;
-      note(at, message);
+      note(here, `expected a parameter that this parent fills (${given}), got ${param}`);
     }
   }
+  when.forEach(({ field }, position) => parentField(field, ['when', position, 'field']));
+  // A marker is compared as a text and parsed as a time.
+  if (marker !== null) parentField(marker.field, ['marker', 'field'], ['string']);
 }
 
 /** Checks the required parameters of one parent, or of an entity without parents where `index` is null. */
 function checkRequired({ entity, note }: EntityCheck, index: number | null): void {
   const filled = index === null ? {} : (entity.parents[index]?.params ?? {});
-  const filledAt = index === null ? ['parents'] : ['parents', index, 'params'];
+  const at = index === null ? ['actions', 'list'] : ['parents', index, 'params'];
   for (const [name, { required }] of Object.entries(entity.actions.list?.params ?? {})) {
     if (required && !Object.hasOwn(filled, name) && !Object.hasOwn(entity.fixedParams, name)) {
-      note(
-        index === null ? ['actions', 'list'] : filledAt,
-        `nothing fills the required list parameter ${name}: name it in parents or fixedParams`,
-      );
+      note(at, `nothing fills the required list parameter ${name}: name it in parents or fixedParams`);
     }
   }
 }
@@ -354,15 +267,12 @@ const treeFields = [
 ] as const;
 
 /** Checks listings inside listings: the fields that identify them and the fields that are filled in. */
-function checkRecursive({ entity, note, field }: EntityCheck): void {
+function checkRecursive({ entity, note, field, param: checkParam }: EntityCheck): void {
   const { recursive } = entity;
   if (recursive === null) return;
   for (const [role, types] of treeFields) field(['recursive', role], recursive[role], types);
-  const here = ['recursive', 'param'];
   const { param, rootField } = recursive;
-  if (entity.actions.list?.params[param] === undefined) {
-    note(here, `no such list parameter: ${JSON.stringify(param)}`);
-  }
+  checkParam(['recursive', 'param'], param);
   if (entity.parents.length === 0) {
     note(['recursive'], 'expected parents: a tree begins at a parent record');
   }
@@ -384,32 +294,22 @@ function checkReferences({ entities }: DefinitionFile, note: Note): void {
     const check = openEntityCheck(entity, ['entities', name], note);
     for (const [path, target] of Object.entries(entity.references)) {
       const at = ['references', path];
-      checkPath(check, path);
+      const noteHere = (message: string): void => check.note(at, message);
+      pathText(path, noteHere);
+      check.field(at, path.split('.')[0] ?? path);
+      if (entity.parents.some(({ inject }) => Object.hasOwn(inject, path))) {
+        noteHere(`${path} is filled in by parents, which say where it leads: leave it out`);
+      }
       const [owner = '', field = '', ...more] = target.split('.');
       const found = Object.hasOwn(entities, owner) ? entities[owner] : undefined;
       if (field === '' || more.length > 0) {
-        check.note(at, `expected an entity and its field, such as lists.id, got ${JSON.stringify(target)}`);
+        noteHere(`expected an entity and its field, such as lists.id, got ${JSON.stringify(target)}`);
       } else if (found === undefined) {
-        note(['entities', name, ...at], noSuch('entity', owner, Object.keys(entities)));
-      } else if (!Object.hasOwn(found.fields, field)) {
-        const missing = noSuch(`field of ${owner}`, field, Object.keys(found.fields));
-        note(['entities', name, ...at], missing);
-      } else if (owner === name && field === path) {
-        check.note(at, 'expected another field than the field itself');
+        noteHere(noSuch('entity', owner, Object.keys(entities)));
       } else if (Object.hasOwn(found.references, field)) {
-        check.note(at, `${target} itself refers to ${found.references[field] ?? ''}: name that`);
-      }
+        noteHere(`${target} itself refers to ${found.references[field] ?? ''}: name that`);
+      } else checkDeclared(`field of ${owner}`, found.fields, field, noteHere);
     }
-  }
-}
-
-function checkPath({ entity, note, field }: EntityCheck, path: string): void {
-  const at = ['references', path];
-  const [first = '', ...rest] = path.split('.');
-  if (rest.includes('')) note(at, `expected names joined by dots, got ${JSON.stringify(path)}`);
-  field(at, first);
-  if (entity.parents.some(({ inject }) => Object.hasOwn(inject, path))) {
-    note(at, `${path} is filled in by parents, which say where it leads: leave it out`);
   }
 }
 
@@ -448,7 +348,6 @@ function checkDescribed({ entity, note, field }: EntityCheck): void {
   for (const [name, { from, path }] of Object.entries(entity.derived)) {
     const at = ['derived', name];
     checkColumn(name, at);
-    checkTwice(from, [...at, 'from'], note);
     from.forEach((source, index) => checkSource(source, [...at, 'from', index], jsonTypes));
     const steps = path.split('.');
     if (steps.length > 8 || !steps.every((step) => nameInPath.test(step))) {
@@ -462,48 +361,27 @@ function checkDescribed({ entity, note, field }: EntityCheck): void {
  * Checks the fields of the indexed store. Their source may be undeclared (such fields are kept in `_extra`), so only
  * fields that are never stored and likely typing errors are problems.
  */
-function checkSearchable(check: EntityCheck): void {
-  for (const [name, field] of Object.entries(check.entity.searchable)) {
-    checkRemoteName(name, ['searchable', name], check.note);
-    const { from = [] } = field;
-    const at = ['searchable', name, 'from'];
-    checkTwice(from, at, check.note);
-    from.forEach((source, index) => checkFrom(check, source, [...at, index]));
-    if (field.shape === 'pairs') checkPairs(check, name, field);
-  }
-}
-
-function checkFrom({ entity, note }: EntityCheck, name: string, at: YamlPath): void {
-  if (entity.ignored.includes(name)) {
-    note(at, `${name} is ignored: it is not stored, and nothing can be made from it`);
-    return;
-  }
-  if (name === entity.explode?.field) {
-    note(at, `${name} is exploded: name the fields of its elements`);
-    return;
-  }
-  const known = [...Object.keys(entity.fields), ...Object.keys(entity.explode?.fields ?? {})];
-  if (known.includes(name)) return;
-  const suggestion = suggestName(name, known);
-  if (suggestion !== '' || name === '' || isReservedName(name)) {
-    note(at, `no such field: ${JSON.stringify(name)}${suggestion}`);
-  }
-}
-
-/** Checks `pairs`, which makes an array of `{name, value}` from an object. */
-function checkPairs(
-  { entity, note }: EntityCheck,
-  name: string,
-  { type, from = [name] }: EntityFile['searchable'][string],
-): void {
-  const at = ['searchable', name];
-  const shapeAt = [...at, 'shape'];
-  if (type !== 'array') note([...at, 'type'], `expected array beside shape: pairs, got ${type}`);
-  const fields = new Map(Object.entries({ ...entity.fields, ...entity.explode?.fields }));
-  for (const source of from) {
-    const declared = fields.get(source);
-    if (declared !== undefined && declared !== 'object' && declared !== 'any') {
-      note(shapeAt, `pairs are made from objects; ${source} is of type ${declared}`);
+function checkSearchable({ entity, note }: EntityCheck): void {
+  const fields: Readonly<Record<string, string>> = { ...entity.fields, ...entity.explode?.fields };
+  const known = Object.keys(fields);
+  for (const [name, { type, shape, from }] of Object.entries(entity.searchable)) {
+    const at = ['searchable', name];
+    checkRemoteName(name, at, note);
+    const isPairs = shape === 'pairs';
+    if (isPairs && type !== 'array') note([...at, 'type'], `expected array beside shape: pairs, got ${type}`);
+    for (const [index, source] of (from ?? (isPairs ? [name] : [])).entries()) {
+      const here = [...at, 'from', index];
+      const found = Object.hasOwn(fields, source) ? fields[source] : undefined;
+      if (entity.ignored.includes(source)) {
+        note(here, `${source} is ignored: it is not stored, and nothing can be made from it`);
+      } else if (source === entity.explode?.field) {
+        note(here, `${source} is exploded: name the fields of its elements`);
+      } else if (found === undefined && (isReservedName(source) || suggestName(source, known) !== '')) {
+        note(here, noSuch('field', source, known));
+      }
+      if (isPairs && found !== undefined && found !== 'object' && found !== 'any') {
+        note([...at, 'shape'], `pairs are made from objects; ${source} is of type ${found}`);
+      }
     }
   }
 }

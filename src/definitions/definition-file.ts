@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { derivedKinds } from '../core/records.ts';
 import { paginationFile } from './pagination-file.ts';
 import { names, strictObject, jsonValue, textAs } from './schema-problems.ts';
-import { emptyFile, recordsFile, pathText } from './upstream/service-texts.ts';
+import { emptyFile, paths, recordsFile, pathText } from './upstream/service-texts.ts';
 import { upstreamFile } from './upstream/upstream-file.ts';
 
 let schema: ReturnType<typeof makeSchema> | null = null;
@@ -101,7 +101,7 @@ function entity() {
     // Top-level fields that are dropped on arrival; all others are kept.
     ignored: names().default([]),
     // Dotted paths left out of the content hash; `*` stands for any one name or array position.
-    volatile: names().default([]),
+    volatile: paths().default([]),
     // Text field -> addresses that the service has moved: the content hash treats a value that begins with `to` as if
     // it began with `from`.
     moved: z.record(z.string(), strictObject({ from: z.string().min(8), to: z.string().min(8) })).default({}),
@@ -318,23 +318,25 @@ function parent() {
   const condition = z.discriminatedUnion(
     'kind',
     [
-      strictObject({ kind: z.literal('in'), field: z.string(), values: names().min(1) }),
-      strictObject({ kind: z.literal('notIn'), field: z.string(), values: names().min(1) }),
-      strictObject({ kind: z.literal('present'), field: z.string() }),
+      strictObject({ kind: z.literal('in'), field: textAs(pathText), values: names().min(1) }),
+      strictObject({ kind: z.literal('notIn'), field: textAs(pathText), values: names().min(1) }),
+      strictObject({ kind: z.literal('present'), field: textAs(pathText) }),
     ],
     { error: 'expected kind: in, notIn or present' },
   );
   return strictObject({
     entity: z.string(),
     // Child's `list` parameter -> field of the parent record.
-    params: z.record(z.string(), z.string()),
+    params: z.record(z.string(), textAs(pathText)),
     // Child's field -> `list` parameter that fills it. Key parts among them always come from the partition.
     inject: z.record(z.string(), z.string()).default({}),
     // Only parents that meet one of these have children; empty: all do.
     when: z.array(condition).default([]),
     // Field of the parent record that changes with anything below it: children with an unchanged value are not read.
     // `settlesMs`: the resolution of its clock. Null: children are always read.
-    marker: strictObject({ field: z.string(), settlesMs: durationMs() }).nullable().default(null),
+    marker: strictObject({ field: textAs(pathText), settlesMs: durationMs() })
+      .nullable()
+      .default(null),
     // False: the parent is read only if the settings choose it.
     byDefault: z.boolean().default(true),
   });

@@ -6,7 +6,8 @@ import {
   type JsonObject,
   type JsonValue,
 } from '../core/json.ts';
-import { expectedKind, names, strictObject } from './schema-problems.ts';
+import { expectedKind, strictObject, textAs } from './schema-problems.ts';
+import { paths, pathText, queryName } from './upstream/service-texts.ts';
 
 /** Names the next page's token in an answer: its key, or that of an address and the parameter that is the token. */
 export type TokenKey = string | { readonly key: string; readonly param: string };
@@ -28,9 +29,9 @@ export const emptyKey = 'records_came_as';
 export function paginationFile() {
   const maxSize = z.int().min(1).max(10_000);
   // Keys of the number of records in the listing. An answer may lack them.
-  const totalKeys = names().default([]);
+  const totalKeys = paths().default([]);
   // Keys that say whether more follows.
-  const flagKeys = names().default([]);
+  const flagKeys = paths().default([]);
   // The service documents that each page holds as many records as requested, and fewer only at the end.
   const honoursSize = z.literal(true).optional();
   // The service documents that a cut page has no gaps. Without a default, as the others.
@@ -80,7 +81,7 @@ export function paginationFile() {
     strictObject({
       kind: z.literal('lastRecord'),
       tokenParam: z.string(),
-      field: z.string(),
+      field: textAs(pathText),
       ...sized,
       flagKeys,
       totalKeys,
@@ -88,14 +89,14 @@ export function paginationFile() {
     }),
     // Keys that contradict the definition, by saying that more follows. Absent: the names that services use for that.
     // Without a default: no content hash changes.
-    strictObject({ kind: z.literal('single'), totalKeys, flagKeys: names().optional() }),
+    strictObject({ kind: z.literal('single'), totalKeys, flagKeys: paths().optional() }),
   ] as const;
   return z.discriminatedUnion('kind', kinds, { error: expectedKind(kinds) });
 }
 
 function tokenKey() {
-  const ofAddress = strictObject({ key: z.string(), param: z.string() });
-  return z.union([z.string(), ofAddress], {
+  const ofAddress = strictObject({ key: textAs(pathText), param: textAs(queryName) });
+  return z.union([textAs(pathText), ofAddress], {
     error: "expected a key, or { key: links.next, param: 'page[cursor]' } where its value is an address",
   });
 }

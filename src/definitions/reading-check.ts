@@ -1,12 +1,10 @@
 import type { Params } from '../core/records.ts';
 import { isUniqueInListing, buildAction, pagingParams, type Action, type Param } from './definition.ts';
-import { checkParamName, checkTwice, fieldType, type Note, type EntityCheck } from './check-names.ts';
+import { checkParamName, fieldType, type Note, type EntityCheck } from './check-names.ts';
 import { checkParam, checkParams, clockProblem, isClockValue, withTimes } from './params.ts';
 import type { ActionFile, EntityFile } from './definition-file.ts';
-import { keyOfToken } from './pagination-file.ts';
 import type { YamlPath } from './read-yaml.ts';
 import { suggestName, noSuch } from './suggest-name.ts';
-import { queryName } from './upstream/service-texts.ts';
 
 /**
  * Checks actions, their parameters, and the parameters that the definition sends with every `list` call: paging, order,
@@ -140,34 +138,25 @@ function checkDownload({ entity, note, field: checkField, fields }: EntityCheck)
     const field = download.file[role];
     if (field !== null) checkField([...at, 'file', role], field, [typeByRole[role]]);
   }
-  const { version } = download.file;
-  const versionAt = [...at, 'file', 'version'];
-  fields(versionAt, version);
-  checkTwice(version, versionAt, note);
+  fields([...at, 'file', 'version'], download.file.version);
 }
 
 type PaginationFile = EntityFile['pagination'];
 
 const at: YamlPath = ['pagination'];
 
-/** Checks the parameters and keys of a pagination, and the field that a token comes from. */
+/** Checks the parameters of a pagination, and the field that a token comes from. */
 function checkPagination(check: EntityCheck, list: Action): void {
   const { pagination } = check.entity;
-  checkPagingParams(check, list, pagination);
+  checkPagingParams(check, pagination);
   checkSize(check, list, pagination);
-  checkKeys(check, pagination);
   if (pagination.kind === 'lastRecord') checkTokenField(check, pagination.field);
 }
 
-function checkPagingParams({ note }: EntityCheck, list: Action, pagination: PaginationFile): void {
+function checkPagingParams({ note, param }: EntityCheck, pagination: PaginationFile): void {
   const params = pagingParams(pagination);
   for (const { role, name, types } of params) {
-    const param = list.params.get(name);
-    if (!types.some((type) => type === param?.type)) {
-      const got = param === undefined ? 'is not declared' : `is of type ${param.type}`;
-      const message = `expected a list parameter of type ${types.join(' or ')}; ${name} ${got}`;
-      note([...at, role], message);
-    }
+    param([...at, role], name, types);
     const other = params.find((one) => one.name === name)?.role ?? role;
     if (other !== role) note([...at, role], `expected another parameter than ${other}, which is ${name} too`);
   }
@@ -190,39 +179,10 @@ function checkSize({ note }: EntityCheck, list: Action, pagination: PaginationFi
   }
 }
 
-function checkKeys({ note }: EntityCheck, pagination: PaginationFile): void {
-  const keys = {
-    totalKeys: pagination.totalKeys,
-    flagKeys: ('flagKeys' in pagination ? pagination.flagKeys : undefined) ?? [],
-    tokenKeys: pagination.kind === 'pageToken' ? pagination.tokenKeys.map(keyOfToken) : [],
-  };
-  const known = new Map<string, string>();
-  for (const [role, named] of Object.entries(keys)) {
-    named.forEach((key, index) => {
-      const here = [...at, role, index];
-      if (key.split('.').includes('')) {
-        note(here, `expected a name, or names joined by dots, got ${JSON.stringify(key)}`);
-      }
-      const other = known.get(key);
-      if (other !== undefined) note(here, `${key} is also among ${other}`);
-      known.set(key, role);
-    });
-  }
-  if (pagination.kind !== 'pageToken') return;
-  pagination.tokenKeys.forEach((key, index) => {
-    if (typeof key === 'string') return;
-    queryName(key.param, (message) => note([...at, 'tokenKeys', index, 'param'], message));
-  });
-}
-
 /** Checks the path of the value in the last record that requests the next page. */
 function checkTokenField({ entity, note, field: checkField }: EntityCheck, path: string): void {
   const here = [...at, 'field'];
   const [first = '', ...rest] = path.split('.');
-  if (first === '' || rest.includes('')) {
-    note(here, `expected names joined by dots, got ${JSON.stringify(path)}`);
-    return;
-  }
   if (entity.ignored.includes(first)) return;
   const types = rest.length > 0 ? ['object', 'any'] : ['string', 'integer', 'any'];
   checkField(here, first, types);
@@ -333,18 +293,14 @@ function changeFieldType(entity: EntityFile, path: string) {
 }
 
 function checkSinceParam(
-  { entity, note, textParam }: EntityCheck,
+  { entity, note, param }: EntityCheck,
   { sinceParam, format, sinceFormat = format ?? 'iso' }: Extract<Incremental, { sinceParam: string }>,
 ): void {
   const at = ['incremental', 'sinceParam'];
   // A number may be sent as one.
-  const isNumber = entity.actions.list?.params[sinceParam]?.type === 'integer';
-  if (!isNumber || sinceFormat === 'iso') textParam(at, sinceParam);
-  for (const place of ['fixedParams', 'order'] as const) {
-    const sent = place === 'order' ? entity.order?.params : entity.fixedParams;
-    if (sent !== undefined && Object.hasOwn(sent, sinceParam)) {
-      note(at, `${sinceParam} is also named in ${place}: it cannot have two values`);
-    }
+  param(at, sinceParam, sinceFormat === 'iso' ? ['string'] : ['string', 'integer']);
+  if (Object.hasOwn({ ...entity.fixedParams, ...entity.order?.params }, sinceParam)) {
+    note(at, `${sinceParam} is also named in fixedParams or order: it cannot have two values`);
   }
 }
 
@@ -420,14 +376,14 @@ function checkWhole({ entity, note, field }: EntityCheck): void {
   });
 }
 
-function checkWindow({ entity, note, textParam }: EntityCheck): void {
+function checkWindow({ entity, note, param }: EntityCheck): void {
   const { window, pagination, fixedParams } = entity;
   if (window === null) return;
   const paging = pagingParams(pagination).map(({ name }) => name);
   for (const bound of ['since', 'before'] as const) {
     const name = window[bound];
     const at = ['window', bound];
-    textParam(at, name);
+    param(at, name, ['string']);
     if (paging.includes(name) || Object.hasOwn(fixedParams, name)) {
       note(at, `${name} is set elsewhere: it cannot have two values`);
     }

@@ -116,6 +116,11 @@ export function pathText(path: string, note: NoteText): string {
   return path;
 }
 
+/** A list of such texts: the places of values in a record or an answer. */
+export function paths() {
+  return z.array(textAs(pathText));
+}
+
 export function answerPathText() {
   return textAs((path, note): AnswerPath => pathText(path, note).split('.'));
 }
