@@ -23,6 +23,7 @@ import {
   pageIn,
   type WireAnswer,
 } from '../http/exchange.ts';
+import { firstNames } from '../definitions/suggest-name.ts';
 import { tryJsonText } from '../http/lossless-json.ts';
 import { redactMessage } from '../http/redact-message.ts';
 import { brokenAnswer, UpstreamFailure, type FailureReason } from './upstream-failure.ts';
@@ -62,7 +63,7 @@ export function readFailure(
 ): UpstreamFailure {
   const { status, header } = failed;
   const text = textOfBody(failed.body);
-  const answer = { status, header, text, ...facts, value: readJsonOfFailure(text) };
+  const answer = { status, header, text, ...facts, value: tryJsonText(text) };
   const texts = textsOf(rules, answer.value);
   const words = answer.value === undefined ? text.slice(0, 2_000) : texts.join('\n');
   const rule = rules.errors.find((one) => matches(one, answer, words));
@@ -197,45 +198,26 @@ export function readJsonAnswer(
     new UpstreamFailure('unavailable', `expected JSON, got ${got}`, { reason: 'notJson', status });
   const page = pageIn(body, header, redact);
   if (page !== null) throw notJson(page);
-  const text = textOfBody(body);
-  if (isDeeperThan(text, maxDepth)) {
+  const value = tryJsonText(textOfBody(body));
+  if (value !== undefined && isDeeperThan(value, maxDepth)) {
     const why = `expected JSON of at most ${maxDepth} levels, got a deeper answer`;
     throw new UpstreamFailure('tooLarge', why, { reason: 'tooLarge', status });
   }
-  const value = tryJsonText(text);
   if (value !== undefined) return value;
   const type = header('content-type');
   if (type !== null && !jsonType.test(type)) throw notJson(`other text ${mediaType(type, redact)}`);
   throw brokenAnswer('expected JSON, got an answer that is cut or damaged', status);
 }
 
-/** The JSON of a failure; undefined where its body is none, or is nested too deeply. */
-export function readJsonOfFailure(text: string): JsonValue | undefined {
-  return isDeeperThan(text, maxDepth) ? undefined : tryJsonText(text);
-}
-
-/** Counts levels in the text: JSON that is deep enough to overflow the stack must not be parsed. */
-function isDeeperThan(text: string, most: number): boolean {
-  let depth = 0;
-  for (let at = 0; at < text.length; at += 1) {
-    const code = text.charCodeAt(at);
-    if (code === 0x22) at = endOfText(text, at);
-    else if (code === 0x5b || code === 0x7b) {
-      depth += 1;
-      if (depth > most) return true;
-    } else if (code === 0x5d || code === 0x7d) depth -= 1;
+/** JSON that is nested so deeply would overflow the stack of what reads or writes it. */
+function isDeeperThan(root: JsonValue, most: number): boolean {
+  let level: readonly JsonValue[] = [root];
+  for (let depth = 0; level.length > 0; depth += 1) {
+    level = level.filter((value) => typeof value === 'object' && value !== null);
+    if (level.length > 0 && depth === most) return true;
+    level = level.flatMap((value): readonly JsonValue[] => Object.values(value as JsonObject));
   }
   return false;
-}
-
-/** The position of the quotation mark that closes the one at `start`. */
-function endOfText(text: string, start: number): number {
-  for (let at = text.indexOf('"', start + 1); at !== -1; at = text.indexOf('"', at + 1)) {
-    let backslashes = 0;
-    while (text.charCodeAt(at - 1 - backslashes) === 0x5c) backslashes += 1;
-    if (backslashes % 2 === 0) return at;
-  }
-  return text.length;
 }
 
 /** Undefined where there is nothing at the path. Digits are positions in an array. */
@@ -259,9 +241,6 @@ export function valueAtPlace(
   const text = answer.header(place.name)?.trim();
   return text === undefined ? undefined : /^\d{1,15}$/.test(text) ? Number(text) : text;
 }
-
-const mostNamed = 8;
-const longestName = 40;
 
 interface FoundJson {
   readonly value: JsonValue;
@@ -351,17 +330,10 @@ function withoutRecords({ value, redact }: FoundJson, { path, isOne }: RecordsPl
 
 /** Arrays first: the records may be in one of them. */
 function membersOf(value: JsonObject): string {
-  const members = Object.entries(value);
-  const isList = ([, member]: readonly [string, JsonValue]): boolean => Array.isArray(member);
-  const named = [...members.filter(isList), ...members.filter((member) => !isList(member))]
-    .slice(0, mostNamed)
-    .map(([name, member]) => `${JSON.stringify(cut(name))} (${kindOf(member)})`);
-  const more = members.length > mostNamed ? ` and ${members.length - mostNamed} more` : '';
-  return named.length === 0 ? 'without members' : `with ${named.join(', ')}${more}`;
-}
-
-function cut(name: string): string {
-  return name.length > longestName ? `${name.slice(0, longestName)}…` : name;
+  const members = Object.entries(value)
+    .toSorted(([, one], [, other]) => Number(Array.isArray(other)) - Number(Array.isArray(one)))
+    .map(([name, member]) => `${JSON.stringify(name)} (${kindOf(member)})`);
+  return members.length === 0 ? 'without members' : `with ${firstNames(members)}`;
 }
 
 function kindOf(value: JsonValue): string {

@@ -1,3 +1,4 @@
+import { grouped } from '../core/grouped.ts';
 import { hideSecrets } from '../core/secret.ts';
 import { writeJson, isJsonObject, withValueAt, type JsonValue, type JsonObject } from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
@@ -8,7 +9,7 @@ import { stringifyParams } from '../http/lossless-json.ts';
 import { redactMessage } from '../http/redact-message.ts';
 import { buildPath, queryText, refusedValue } from './call-address.ts';
 import type { CallTurn } from './call-gate.ts';
-import { openHeaders, signRequest, type Signature } from './credentials.ts';
+import { openHeaders, signRequest } from './credentials.ts';
 import { failureOfError, headerWait, isFailed, readFailure, readJsonAnswer } from './answers.ts';
 import type { OpenedCall, Session } from './account-session.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
@@ -30,7 +31,7 @@ interface SentCall {
   readonly secrets: readonly string[];
   readonly entity: EntityName | null;
   /** The address, without the parts that authentication adds to it. */
-  readonly shownUrl: () => string;
+  readonly shownUrl: string;
 }
 
 /** Asks once and gives the JSON of the answer. Rejects with `UpstreamFailure`, and with the signal's reason. */
@@ -51,7 +52,7 @@ export async function askForJson(asked: Asked, session: Session, signal: AbortSi
     } finally {
       session.onExchange?.({
         method: wire.method,
-        url: hideSecrets(sent.shownUrl(), sent.secrets),
+        url: hideSecrets(sent.shownUrl, sent.secrets),
         body: wire.body === null ? null : hideSecrets(wire.body, sent.secrets),
         status: answer?.status ?? null,
         ms: session.clock.now() - began,
@@ -136,8 +137,10 @@ async function ask<T>(
     const { credentials, base, lane } = opened;
     const signature = signRequest(credentials.auth, credentials);
     const fixed = openHeaders(asked.request.headers, credentials);
-    const built = buildRequest(base, asked.request, asked.call, fixed.headers, signature);
-    const wire = { ...built, headers: { ...built.headers, ...headers } };
+    const unsigned = buildRequest(base, asked.request, asked.call, fixed.headers);
+    const url = new URL(unsigned.url);
+    for (const [name, value] of signature.query) url.searchParams.append(name, value);
+    const wire = { ...unsigned, url, headers: { ...unsigned.headers, ...signature.headers, ...headers } };
     const secrets = [...credentials.secrets, ...signature.secrets, ...fixed.secrets];
     const turn = await lane.enter(signal);
     let isKept = false;
@@ -146,7 +149,8 @@ async function ask<T>(
       return turn;
     };
     try {
-      const shownUrl = (): string => unsignedUrl(base, asked, signature);
+      const signed = signature.query.map(([name]) => `${name}=[secret]`);
+      const shownUrl = [unsigned.url.href, ...signed].join(unsigned.url.search === '' ? '?' : '&');
       const result = await send({ wire, secrets, entity: asked.entity, shownUrl }, opened, keep);
       if (!isKept) await turn.end(true);
       return result;
@@ -174,13 +178,6 @@ async function ask<T>(
     if (renewed === null) throw error;
     return await attempt(renewed);
   }
-}
-
-/** The address of a request without its signature: it has the names of the signing parameters, and no value. */
-function unsignedUrl(base: URL, { request, call }: Asked, { query }: Signature): string {
-  const url = buildRequest(base, request, call, {}, { headers: {}, query: [], secrets: [] }).url.href;
-  const signed = query.map(([name]) => `${name}=[secret]`).join('&');
-  return signed === '' ? url : `${url}${url.includes('?') ? '&' : '?'}${signed}`;
 }
 
 /** Sends a call, and repeats it if an idle connection had been closed and the call changes nothing. */
@@ -229,7 +226,7 @@ export interface PagedCall {
 }
 
 /**
- * Builds the request in the form in which it is sent. Every parameter is placed where the definition says; absent and
+ * Builds the request in the form in which it is sent, without its signature. Every parameter is placed where the definition says; absent and
  * null ones are not sent, and one that the definition does not declare is refused. Throws `UpstreamFailure` refused for
  * a value that cannot be sent.
  */
@@ -239,7 +236,6 @@ export function buildRequest(
   call: PagedCall,
   /** Headers of the request itself, made of the credentials where the definition says so. */
   fixedHeaders: Readonly<Record<string, string>>,
-  signature: Signature,
 ): WireRequest {
   const path = new Map<string, string>();
   const headers: Record<string, string> = {
@@ -271,21 +267,17 @@ export function buildRequest(
         break;
     }
   }
-  const paged = call.query ?? [];
-  for (const name of new Set(paged.map(([one]) => one))) {
-    const pairs = paged.filter(([one]) => one === name);
-    put(query, name, pairs);
-  }
+  for (const [name, pairs] of grouped(call.query ?? [], ([one]) => one)) put(query, name, pairs);
 
   const url = buildPath(base, pathOf(request, call), path.set(nextSegment, call.segment ?? ''));
-  url.search = queryText([...query, ...signature.query]);
+  url.search = queryText(query);
   const isPost = request.method === 'POST';
   return {
     url,
     base,
     namedBy: 'definition',
     method: request.method,
-    headers: { ...headers, ...(isPost ? { 'content-type': 'application/json' } : {}), ...signature.headers },
+    headers: { ...headers, ...(isPost ? { 'content-type': 'application/json' } : {}) },
     body: isPost ? stringifyParams(body) : null,
     timeoutMs: request.timeoutMs,
     maxBodyBytes: request.maxBodyBytes,

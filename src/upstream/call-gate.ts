@@ -75,7 +75,7 @@ export function openCallGate(options: CallGateOptions = {}) {
 
 /** The calls of one account: their concurrency, their rate, and their shared state. */
 function openLane(account: string, limits: LaneLimits, { clock, maxWaitMs, budget, refusals }: LaneOptions) {
-  const slots = openSlots(limits.concurrency, clock);
+  const slots = new PQueue({ concurrency: limits.concurrency });
   const pace = openCallPace(limits.requestsPerSecond, clock, maxWaitMs);
   const alone = new PQueue({ concurrency: 1 });
   let usedAt = clock.now();
@@ -110,19 +110,16 @@ function openLane(account: string, limits: LaneLimits, { clock, maxWaitMs, budge
       };
     },
     /**
-     * The service refused a call as one too many: halves the concurrency for a while, and starts none before `asked` ms
-     * have passed (null: a pause that doubles each time, a minute at most).
+     * The service refused a call as one too many: halves the rate for a while, and starts none before `asked` ms have
+     * passed (null: a pause that doubles each time, a minute at most).
      */
     async slowDown(asked: number | null): Promise<void> {
       const now = clock.now();
-      const isNew = now - throttledAt >= countAtMostEveryMs;
-      if (isNew) {
+      if (now - throttledAt >= countAtMostEveryMs) {
         throttledAt = now;
         throttles += 1;
-        slots.halve();
-      }
-      const waitMs = asked ?? Math.min(firstPauseMs * 2 ** (Math.max(1, throttles) - 1), longestPauseMs);
-      if (!isNew && asked === null) return;
+      } else if (asked === null) return;
+      const waitMs = asked ?? Math.min(firstPauseMs * 2 ** (throttles - 1), longestPauseMs);
       pausedUntil = Math.max(pausedUntil, now + waitMs);
       pace.slowDown(waitMs);
       // This process waits in any case; the others get the service's own refusal.
@@ -158,7 +155,7 @@ function openLane(account: string, limits: LaneLimits, { clock, maxWaitMs, budge
 }
 
 interface Limiters extends Pick<LaneOptions, 'maxWaitMs' | 'budget'> {
-  readonly slots: ReturnType<typeof openSlots>;
+  readonly slots: PQueue;
   readonly pace: ReturnType<typeof openCallPace>;
 }
 
@@ -167,17 +164,17 @@ async function takeTurn(
   { slots, pace, budget, maxWaitMs }: Limiters,
   signal: AbortSignal,
 ): Promise<() => Promise<void>> {
-  const slot = await slots.take(signal, maxWaitMs);
+  const giveBack = await inTime(maxWaitMs, signal, (own) => takeSlot(slots, own));
   try {
     await pace.turn(signal);
     const shared = budget && (await inTime(maxWaitMs, signal, (own) => budget.enter(own)));
     return async () => {
-      slot.release();
+      giveBack();
       // A turn that cannot be released expires.
       await shared?.release().catch(() => undefined);
     };
   } catch (error) {
-    slot.release();
+    giveBack();
     throw error instanceof ThrottledError ? longPause(error.retryAfterMs) : error;
   }
 }
@@ -185,47 +182,6 @@ async function takeTurn(
 function longPause(waitMs: number): UpstreamFailure {
   const text = 'the service asked for a pause that is not over yet';
   return new UpstreamFailure('throttled', text, { reason: 'gate', waitMs });
-}
-
-const doubleEveryMs = 10_000;
-
-/** The number of calls of one account that run at a time; a refusal halves it for a while. */
-function openSlots(concurrency: number, clock: Clock) {
-  const queue = new PQueue({ concurrency });
-  let share = 1;
-  let grownAt = 0;
-
-  // Called whenever a call starts or ends. A call that waits behind a lowered limit always waits for a running one, so
-  // no timer is needed.
-  const setLimit = (): void => {
-    while (share < 1 && clock.now() >= grownAt + doubleEveryMs) {
-      share *= 2;
-      grownAt += doubleEveryMs;
-    }
-    queue.concurrency = Math.max(1, Math.floor(concurrency * share));
-  };
-
-  return {
-    /**
-     * Resolves in order of the requests. Rejects with the signal's reason, and with `UpstreamFailure` throttled after
-     * `maxWaitMs`.
-     */
-    async take(signal: AbortSignal, maxWaitMs: number): Promise<{ release(): void }> {
-      setLimit();
-      const giveBack = await inTime(maxWaitMs, signal, (own) => takeSlot(queue, own));
-      const release = (): void => {
-        giveBack();
-        setLimit();
-      };
-      return { release };
-    },
-    /** Halves the number, at least one; doubles it again after each 10 s. */
-    halve(): void {
-      share = Math.max(share / 2, 1 / (2 * concurrency));
-      grownAt = clock.now();
-      setLimit();
-    },
-  };
 }
 
 /** Waits for a turn. Rejects with the signal's reason, and with `UpstreamFailure` throttled after `maxWaitMs`. */

@@ -8,11 +8,12 @@ import type {
 import { fillTemplate, type AnswerPath } from '../definitions/upstream/service-texts.ts';
 import type { Upstream } from '../definitions/upstream/upstream.ts';
 import { isSuccess, textOfBody, type WireAnswer } from '../http/exchange.ts';
+import { tryJsonText } from '../http/lossless-json.ts';
 import { redactMessage } from '../http/redact-message.ts';
 import type { IssuedTokens } from '../sign-ins/sign-in-store.ts';
 import { control } from './call-address.ts';
 import { credentialValue, unusable, type OpenCredentials } from './credentials.ts';
-import { failureOfError, readFailure, readJsonAnswer, readJsonOfFailure, valueAt } from './answers.ts';
+import { failureOfError, readFailure, readJsonAnswer, valueAt } from './answers.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
 import type { UpstreamTransport, WireRequest } from './upstream-transport.ts';
 
@@ -82,7 +83,7 @@ export async function requestTokens(
     if (isSuccess(answer.status)) {
       return readTokens(readJsonAnswer(answer, hidden), auth, url.host, hidden);
     }
-    const value = readJsonOfFailure(textOfBody(answer.body));
+    const value = tryJsonText(textOfBody(answer.body));
     if (![400, 401, 403].includes(answer.status) || value === undefined) return null;
     throw refusedGrant(answer.status, value, hidden, auth, url.host);
   };
