@@ -5,7 +5,7 @@ import path from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import Database from 'better-sqlite3';
 import pg from 'pg';
-import { pauseConnectors, resumeConnectors } from '../src/app/control-connectors.ts';
+import { connectorActs } from '../src/app/acts.ts';
 import { openApp } from '../src/app/open-app.ts';
 import { instant, systemClock } from '../src/core/clock.ts';
 import type { ConnectorName } from '../src/core/names.ts';
@@ -107,9 +107,11 @@ try {
     for (let round = 0; round < 3; round += 1) await timed('and again', () => app.notifier.look(all));
   }
   const nothing = (): void => undefined;
-  const how = { clock: systemClock, signal: new AbortController().signal, program: 'bench', tell: nothing };
-  await timed('pause all', () => pauseConnectors(settings, all, 'bench', how));
-  await timed('resume all', () => resumeConnectors(settings, all, how));
+  const world = { settings, clock: systemClock, signal: new AbortController().signal, program: 'bench' };
+  for (const name of ['pause', 'resume'] as const) {
+    const act = await connectorActs[name](all, world);
+    await timed(`${name} all`, () => act.do({ who: 'bench', reason: '', tell: nothing }));
+  }
 } finally {
   await service.close();
   await redis.stop();

@@ -50,9 +50,9 @@ it('asks for deletes only where the guards have judged, and where a person named
 it('lets deletes pass without the guards only if a person allowed it, and in stores derived from other records', () => {
   expect(linesWith(/deletes\.allow\(/)).toEqual({ 'engine/sweep/sweep-run.ts': 1 });
   expect(linesWith(/allowDeletes: true/)).toEqual({
-    'app/control-connectors.ts': 1,
+    'app/acts.ts': 1,
     'service/store/store-process.ts': 1,
   });
   // "Allow deletes once", which a person confirms.
-  expect(linesWith(/await runAllowingDeletes\(/)).toEqual({ 'page/acts.ts': 1 });
+  expect(linesWith(/'allow-deletes': async /)).toEqual({ 'app/acts.ts': 1 });
 });

@@ -96,13 +96,6 @@ export async function cancelRun(found: FoundRun, how: Pick<OpenHow, 'clock' | 's
   return holder !== null && isGone(holder) ? holder : null;
 }
 
-/** Result of `cancelRun`, in words. */
-export function cancelledText({ run, connector }: RunSummary, ended: Holder | null): string {
-  return ended === null
-    ? `${connector}: run ${run} stops at its next page, within seconds; what is stored stays.`
-    : `${connector}: the process of run ${run} (${ended.pid}) has ended; the next run resumes from what it stored.`;
-}
-
 /** Throws USAGE for a run that is not running. */
 export function checkRunning({ run, connector, state, finishedAt }: RunSummary): void {
   if (state === 'running') return;

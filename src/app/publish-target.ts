@@ -6,7 +6,7 @@ import type { OpenTarget } from '../publish/open-target.ts';
 import type { PublishEnd, PublishProgress, PublishRequest, TargetState } from '../publish/publication.ts';
 import type { Target } from '../publish/target.ts';
 import { targetNamed, targetsOfConnector } from '../settings/choices.ts';
-import { checkTargets, withParts } from '../settings/load-settings.ts';
+import { checkTargets } from '../settings/load-settings.ts';
 import type {
   ConnectorSettings,
   LocalSettings,
@@ -17,7 +17,6 @@ import { type PurgeWork, targetNames } from '../sinks/requests.ts';
 import { openExistingHistory, openSink } from '../sinks/registry.ts';
 import { counted } from '../telemetry/format.ts';
 import { programVersion } from './program-version.ts';
-import { openQueuesOf, sinkIdOf } from './reach-queues.ts';
 import { onceAMinute, type WorkerRunsOptions } from './worker-runs.ts';
 
 export type AskedPublication = Pick<PublishRequest, 'isSnapshotAsked' | 'isNewGenerationAsked'>;
@@ -132,29 +131,6 @@ export function targetsOf(
     targets.filter(({ when }) => when.kind !== 'by-hand'),
   );
   return targets;
-}
-
-/**
- * Has a worker publish into a target now. Gives the state of its job; `isNew` false: one waited already. Throws
- * QUEUE_UNAVAILABLE within two seconds, USAGE where no worker would take the job.
- */
-export async function publishNow(
-  settings: LocalSettings,
-  { name, connectors }: PublishSettings,
-  { by, program }: { readonly by: string; readonly program: string },
-) {
-  await using queues = await openQueuesOf(withParts(settings, 'redis'));
-  return await queues.enqueuePublication(await sinkIdOf(sinkOf(connectors), queues, program), name, by);
-}
-
-/** Throws as `publishNow`, without asking for anything. */
-export async function checkPublishable(
-  settings: LocalSettings,
-  { connectors }: PublishSettings,
-  program: string,
-): Promise<void> {
-  await using queues = await openQueuesOf(withParts(settings, 'redis'));
-  await sinkIdOf(sinkOf(connectors), queues, program);
 }
 
 /** All connectors of a target are in one sink, and there is one. */

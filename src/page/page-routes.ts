@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { html, type SafeHtml } from '@remix-run/html-template';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
-import { defaultReason } from '../app/control-connectors.ts';
+import { defaultReason } from '../app/acts.ts';
 import { findRun, newestActions } from '../app/find-run.ts';
 import { watchSinks } from '../app/watch-sinks.ts';
 import type { Clock } from '../core/clock.ts';
@@ -14,7 +14,7 @@ import type { PageServer, ServedPages } from '../monitor/start-monitor.ts';
 import { connectorNamed, targetNamed } from '../settings/choices.ts';
 import type { LocalSettings } from '../settings/settings.ts';
 import { count, printable } from '../telemetry/format.ts';
-import { acts, type ActWorld, fingerprint, type PreparedAct } from './acts.ts';
+import { fingerprint, type PageAct, type PageActWorld, prepareAct } from './act-subjects.ts';
 import { connectorPage, leastShown, mostShown, readConnectorPage } from './connector-page.ts';
 import {
   type ActName,
@@ -215,7 +215,7 @@ function rootOf(request: FastifyRequest): string {
   return '../'.repeat(path.split('/').length - 2) || './';
 }
 
-interface ActRoutes extends Omit<ActWorld, 'signal'> {
+interface ActRoutes extends Omit<PageActWorld, 'signal'> {
   readonly access: PageAccess;
   readonly world: (request: FastifyRequest) => PageWorld;
   readonly log: JobLog;
@@ -236,7 +236,7 @@ function actRoutes(pages: FastifyInstance, options: ActRoutes): void {
   const { access, log, world } = options;
   const closing = new AbortController();
   pages.addHook('preClose', async () => closing.abort());
-  const actWorld: ActWorld = { ...options, signal: closing.signal };
+  const actWorld: PageActWorld = { ...options, signal: closing.signal };
 
   const answer = async (request: FastifyRequest, reply: FastifyReply, body: unknown) => {
     const now = world(request);
@@ -255,7 +255,7 @@ function actRoutes(pages: FastifyInstance, options: ActRoutes): void {
     const query = actQuery.parse(request.query);
     const back = query.connector === '' ? '' : `connectors/${query.connector}`;
     try {
-      const act = await acts[name](query, actWorld);
+      const act = await prepareAct(name, query, actWorld);
       const seen = fingerprint(act);
       if (form?.seen !== seen) {
         const address = `${name}${new URL(request.url, 'http://here').search}`;
@@ -263,8 +263,9 @@ function actRoutes(pages: FastifyInstance, options: ActRoutes): void {
         return await sendPage(reply.code(form === null ? 200 : 409), confirmPage(act, shown, now));
       }
       // Lines as the terminal shows them become sentences.
-      const tell = (line: string): void => void done.push(line.replace(/\.?$/, '.'));
-      await act.act({ who: visitor.name, reason: form.reason, tell });
+      const tell = (line: string, _document?: object, details: readonly string[] = []): void =>
+        void done.push(...[line, ...details].map((one) => one.replace(/\.?$/, '.')));
+      await act.do({ who: visitor.name, reason: form.reason, tell });
       log.info({ who: visitor.name, act: name, of: act.of.slice(0, mostLogged) }, 'done from a page');
       return await sendPage(reply, donePage(act, done, now));
     } catch (error) {
@@ -301,7 +302,7 @@ interface ConfirmForm {
 const root = '../';
 
 /** Says what will happen, and asks for it. */
-function confirmPage(act: PreparedAct, form: ConfirmForm, world: PageWorld): string {
+function confirmPage(act: PageAct, form: ConfirmForm, world: PageWorld): string {
   const main = html`<h1>${act.title}?</h1>
     ${
       form.hasChanged
@@ -332,7 +333,7 @@ function confirmPage(act: PreparedAct, form: ConfirmForm, world: PageWorld): str
 }
 
 /** Reports the actions that were done. */
-export function donePage({ title, back }: PreparedAct, done: readonly string[], world: PageWorld): string {
+export function donePage({ title, back }: PageAct, done: readonly string[], world: PageWorld): string {
   const content = html`<section class="notice" role="status">${doneLines(done)}</section>`;
   return endPage(title, content, back, world);
 }

@@ -1,11 +1,10 @@
-import { cancelledText, cancelRun, findRun, fromEverySink, newestActions } from '../../app/find-run.ts';
+import { findRun, fromEverySink, newestActions } from '../../app/find-run.ts';
 import { recordsRead, rowsWritten } from '../../app/run-totals.ts';
-import { rowsUndone, undoneTexts, undoRun } from '../../app/undo-run.ts';
 import { isRunId } from '../../core/names.ts';
 import { usage } from '../../core/errors.ts';
 import { chosenConnectors, connectorNamed } from '../../settings/choices.ts';
 import type { RunSummary } from '../../sinks/ledger-reader.ts';
-import { count, counted, duration, printable, toTheMinute } from '../../telemetry/format.ts';
+import { count, duration, toTheMinute } from '../../telemetry/format.ts';
 import { actionDetail } from '../../wording/connector-text.ts';
 import { failureText } from '../../wording/run-report-table.ts';
 import { command, type CommandContext, oneOf, wholeNumber } from '../command.ts';
@@ -104,66 +103,6 @@ const columns = [
   ...rightColumns('took', 'read', 'written'),
   ...leftColumns('why'),
 ];
-
-export const cancel = command({
-  argument: ['<run>', 'its id, as "connector-sync runs" shows it'],
-  help: `
-What is stored stays, and the next run resumes from there. A scheduled connector runs again when its time comes;
-"schedule pause" keeps it from that.
-
-Example:
-  $ connector-sync cancel 20261121T152528492Z-4b72c77d`,
-  run: async (context, _flags, id) => {
-    const { terminal } = context;
-    const found = await findRun(await context.settings(), id, context.program);
-    const { run, connector } = found.run;
-    const ended = await cancelRun(found, context);
-    terminal.printJson({ run, connector, isCancelRequested: true, isProcessGone: ended !== null });
-    terminal.print(cancelledText(found.run, ended));
-  },
-});
-
-export const undo = command({
-  argument: ['<connector>', 'its name in the config'],
-  options: {
-    '--run <id>': {
-      text: 'the run, as "runs" shows it',
-      isRequired: true,
-    },
-  },
-  help: `
-Rows that the run inserted are marked as deleted, rows that it deleted are live again, and rows that it updated are
-restored where the history (see the config) has their version of before. Other updated rows are named, stay as they are,
-and the next run reads all listings that the run has written from in full. Rows that later runs have changed stay.
-Nothing is called; an undo that was interrupted is completed by the same command.
-
-Example:
-  $ connector-sync undo newsletter --run 20261121T152528492Z-4b72c77d`,
-  run: async (context, { run: id }, name) => {
-    const { terminal, clock, program, signal } = context;
-    const settings = await context.settings();
-    const connector = connectorNamed(settings, name);
-    const found = await findRun(settings, id, program);
-    if (found.run.connector !== connector.name || found.sink.name !== connector.sink.name) {
-      throw usage(`Run ${id} is one of ${found.run.connector} in sink ${found.sink.name}, not of ${name}.`);
-    }
-    const { run, entities } = await undoRun(connector, found.run.run, {
-      clock,
-      command: 'connector-sync undo',
-      signal,
-    });
-    const rows = [...entities.values()].reduce((sum, one) => sum + rowsUndone(one), 0);
-    terminal.printJson({ connector: name, of: id, run, rows, entities });
-    terminal.print(
-      rows === 0
-        ? `${name}: nothing that run ${id} did is left to undo.`
-        : `${name}: ${counted(rows, 'row')} as before run ${id} (run ${run ?? ''})`,
-    );
-    for (const [entity, one] of entities) {
-      terminal.print(...undoneTexts(entity, one).map((line) => `  ${printable(line)}`));
-    }
-  },
-});
 
 export const actions = command({
   argument: ['[connector]', 'its name in the config (default: all)'],

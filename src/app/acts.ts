@@ -1,0 +1,404 @@
+import { instant } from '../core/clock.ts';
+import { SyncError, usage } from '../core/errors.ts';
+import type { ConnectorName } from '../core/names.ts';
+import { firstNames } from '../definitions/suggest-name.ts';
+import type { Queues } from '../jobs/open-queues.ts';
+import type { ServedSink } from '../jobs/worker-context.ts';
+import { connectorsBySink, sinksOf } from '../settings/choices.ts';
+import { withParts } from '../settings/load-settings.ts';
+import type {
+  ConnectorSettings,
+  LocalSettings,
+  PublishSettings,
+  SinkSettings,
+} from '../settings/settings.ts';
+import type { EntityStatus } from '../sinks/ledger-reader.ts';
+import { accessSink, openSink, storedStatus } from '../sinks/registry.ts';
+import type { ResetCounts, ResetScope } from '../sinks/requests.ts';
+import type { OpenHow, Sink } from '../sinks/sink-access.ts';
+import { count, counted } from '../telemetry/format.ts';
+import { overviewOf, readOverviews } from './connector-states.ts';
+import { cancelRun, checkRunning, type FoundRun } from './find-run.ts';
+import {
+  checkHere,
+  checkNotPaused,
+  openQueuesOf,
+  reachQueues,
+  servedSink,
+  sinkIdOf,
+} from './reach-queues.ts';
+
+/**
+ * What a person does to connectors, a run or a target, by a command or on a page. Throws `SyncError`, mostly USAGE, for
+ * what cannot be done now; then nothing was done.
+ */
+export type Act<Subject> = (of: Subject, world: ActWorld) => Promise<PreparedAct>;
+
+export interface ActWorld extends Pick<OpenHow, 'clock'> {
+  readonly settings: LocalSettings;
+  /** The command that starts this program. */
+  readonly program: string;
+  /** Ends slow work. */
+  readonly signal: AbortSignal;
+}
+
+/** An act that can be done now. */
+export interface PreparedAct {
+  /** `Pause newsletter`. */
+  readonly title: string;
+  /** Exactly what will happen. */
+  readonly says: readonly string[];
+  /** Names of the connectors, or the run or target, that it would change, with what it depends on. */
+  readonly of: readonly string[];
+  /** A person may give a reason. */
+  readonly asksReason?: true;
+  readonly do: (how: ActHow) => Promise<void>;
+}
+
+interface ActHow {
+  readonly who: string;
+  /** Empty: none was given. */
+  readonly reason: string;
+  /**
+   * Called with each thing that was done, as text for a person, with details below it, and as a document for a program.
+   * A call without a document is a remark about the whole.
+   */
+  readonly tell: (line: string, document?: object, details?: readonly string[]) => void;
+}
+
+export const defaultReason = 'paused by hand';
+
+/** Acts on connectors. */
+export const connectorActs = {
+  /**
+   * Has a worker run connectors now; a job that already waits or runs is left unchanged. Throws QUEUE_UNAVAILABLE
+   * within two seconds, and USAGE for a paused connector or if no worker would take the job.
+   */
+  'run-now': async (connectors, world) => {
+    await using _reachable = await openRunQueues(connectors, world);
+    return {
+      ...about(connectors, (named) => `Run ${named} now`),
+      says: [`A worker reads ${listOf(connectors)} as soon as it has room, as if the schedule had come.`],
+      do: async ({ who, tell }) => {
+        await using reached = await openRunQueues(connectors, world);
+        for (const some of inParts(connectors)) {
+          const jobs = await Promise.all(
+            some.map(async ({ name, sink }) => ({
+              connector: name,
+              ...(await reached.queues.enqueue(reached.idBySink.get(sink) ?? '', name, 'manual', {
+                by: who,
+              })),
+            })),
+          );
+          for (const job of jobs) tell(`${job.connector}: ${queuedText(job)}`, job);
+        }
+      },
+    };
+  },
+  /**
+   * Writes the pause to the sinks first, where a worker reads it before every run; then removes the schedules from
+   * Redis. Throws USAGE if a sink is on another machine.
+   */
+  pause: async (connectors, { settings, program, ...world }) => ({
+    ...about(connectors, (named) => `Pause ${named}`),
+    says: [
+      `Until a person resumes, no scheduled run starts of ${listOf(connectors)}.`,
+      'A run that is in progress continues.',
+    ],
+    asksReason: true,
+    do: async ({ who, reason, tell }) => {
+      await using reached = await reachQueues(settings);
+      const { queues, problem } = reached;
+      const pause = { since: instant(world.clock.now()), reason: reason.trim() || defaultReason };
+      await inEachSink(connectors, queues, { ...world, who }, async (sink, names) => {
+        await sink.pause(names, pause);
+        await Promise.all(names.map(async (name) => await queues?.removeSchedule(sink.id, name)));
+        const last = await sink.history.recentRuns(names, 1);
+        for (const connector of names) {
+          const newest = last.get(connector)?.[0];
+          const running = newest?.state === 'running' ? newest.run : null;
+          const continues =
+            running === null
+              ? ''
+              : `; its run ${running} continues, "${program} cancel ${running}" stops it at its next page`;
+          tell(`${connector}: paused${continues}`, { connector, paused: pause, running });
+        }
+      });
+      if (problem !== null) tell(unreachedText(problem));
+    },
+  }),
+  /** Ends pauses, and writes the schedules to Redis again. Otherwise as `pause`. */
+  resume: async (connectors, { settings, ...world }) => ({
+    ...about(connectors, (named) => `Resume ${named}`),
+    says: [`Scheduled runs start again, of ${listOf(connectors)}.`],
+    do: async ({ who, tell }) => {
+      await using reached = await reachQueues(settings);
+      const { queues, problem } = reached;
+      await inEachSink(connectors, queues, { ...world, who }, async (sink, names) => {
+        const paused = await sink.resume(names);
+        for (const connector of names) {
+          const wasPaused = paused.has(connector);
+          const schedule = settings.connectors.get(connector)?.schedule ?? null;
+          const resumed =
+            schedule === null ? 'resumed; it has no schedule' : 'resumed, runs on its schedule again';
+          tell(`${connector}: ${wasPaused ? resumed : 'was not paused'}`, { connector, wasPaused });
+        }
+      });
+      if (queues === null) return tell(unreachedText(problem));
+      const served: ServedSink[] = [];
+      for (const sink of sinksOf(connectors)) served.push(await servedSink(sink, world.clock));
+      try {
+        await writeSchedules(settings, queues, served);
+      } catch (error) {
+        // The sinks already hold everything that counts.
+        if (!(error instanceof SyncError)) throw error;
+        tell(unreachedText(error.message));
+      }
+    },
+  }),
+  /**
+   * Has a worker run one connector now, and lets this run alone make the deletes that a guard withholds. Throws as
+   * `run-now` does, and USAGE if a job of it already waits or runs.
+   */
+  'allow-deletes': async ([connector], world) => {
+    if (connector === undefined) throw new TypeError('Deletes are allowed to a connector');
+    const { name, sink } = connector;
+    const overview = overviewOf(await readOverviews([connector]), connector);
+    const withheld = (overview?.missing ?? []).filter((entity) => entity.withheld > 0);
+    if (withheld.length === 0) throw usage(`No deletes of ${name} are withheld.`);
+    await using _reachable = await openRunQueues([connector], world);
+    const rows = withheld.map((entity) => `${count(entity.withheld)} of ${entity.entity}`);
+    return {
+      title: `Allow the deletes of ${name} once`,
+      says: [
+        `A worker reads ${name} as soon as it has room.`,
+        `Rows that still look deleted then are marked as deleted, even beyond the limits of the config (guards). At the last run these were ${rows.join(', ')}.`,
+        'The runs after it withhold deletes again.',
+      ],
+      of: [name, ...rows],
+      do: async ({ who: by, tell }) => {
+        await using reached = await openRunQueues([connector], world);
+        const asked = { by, allowDeletes: true };
+        const sinkId = reached.idBySink.get(sink) ?? '';
+        const job = await reached.queues.enqueue(sinkId, name, 'manual', asked);
+        const text = queuedText(job);
+        if (!job.isNew) {
+          throw usage(
+            `${name} is ${text}: that run deletes what it was allowed to. Ask again when it has ended.`,
+          );
+        }
+        tell(`${name}: ${text}`, { connector: name, ...job });
+      },
+    };
+  },
+} satisfies Readonly<Record<string, Act<readonly ConnectorSettings[]>>>;
+
+/** Acts on a run. */
+export const runActs = {
+  /** Asks a run to end at its next page, in any process. Throws USAGE for a run that is not running. */
+  cancel: async (found, world) => {
+    const { run, connector, startedAt } = found.run;
+    checkRunning(found.run);
+    return {
+      title: `Cancel the run of ${connector}`,
+      says: [
+        `Run ${run} of ${connector}, which started at ${startedAt}, stops at its next page.`,
+        'What it stored stays, and the next run resumes from there. A scheduled connector runs again when its time comes, unless it is paused.',
+      ],
+      of: [run],
+      do: async ({ who, tell }) => {
+        const ended = await cancelRun(found, { ...world, who });
+        tell(
+          ended === null
+            ? `${connector}: run ${run} stops at its next page, within seconds; what is stored stays.`
+            : `${connector}: the process of run ${run} (${ended.pid}) has ended; the next run resumes from what it stored.`,
+          { run, connector, isCancelRequested: true, isProcessGone: ended !== null },
+        );
+      },
+    };
+  },
+  /** Undoes the changes of a run. Throws USAGE where the config has no such connector in the sink of the run. */
+  undo: async (found, world) => {
+    // Loaded on demand: the other acts run nothing in this process.
+    const { connectorOfRun, hasWritten, rowsUndone, undoneTexts, undoRun } = await import('./undo-run.ts');
+    const { run: of, report } = found.run;
+    const connector = connectorOfRun(world.settings, found);
+    const { name } = connector;
+    const written = (report?.entities ?? []).filter(hasWritten);
+    // A run that was killed has no report.
+    if (report !== null && written.length === 0) throw usage(`Run ${of} of ${name} has changed nothing.`);
+    const rows = written.map(
+      ({ entity, deleted, counts: { inserted, updated } }) =>
+        `${entity} (${count(inserted)} inserted, ${count(updated)} updated, ${count(deleted)} deleted)`,
+    );
+    const most = rows.length === 0 ? '' : `: up to ${rows.join(', ')}`;
+    return {
+      title: `Undo a run of ${name}`,
+      says: [
+        `Rows that run ${of} inserted are marked as deleted, rows that it deleted come back, and rows that it updated are restored where the history has them${most}.`,
+        'Rows that were changed since stay as they are. The next run reads what it inserted or updated again, in full.',
+      ],
+      of: [of],
+      do: async ({ who, tell }) => {
+        const command = 'connector-sync undo';
+        const { run, entities } = await undoRun(connector, of, { ...world, who, command });
+        const undone = [...entities.values()].reduce((sum, one) => sum + rowsUndone(one), 0);
+        tell(
+          undone === 0
+            ? `${name}: nothing that run ${of} did is left to undo.`
+            : `${name}: ${counted(undone, 'row')} as before run ${of} (run ${run ?? ''})`,
+          { connector: name, of, run, rows: undone, entities },
+          [...entities].flatMap(([entity, one]) => undoneTexts(entity, one)),
+        );
+      },
+    };
+  },
+} satisfies Readonly<Record<string, Act<FoundRun>>>;
+
+/** Acts on a target. */
+export const targetActs = {
+  /** Has a worker publish into a target now. Throws QUEUE_UNAVAILABLE within two seconds, USAGE as `run-now` does. */
+  'publish-now': async ({ name, connectors }, world) => {
+    const sinks = sinksOf(connectors);
+    await using _reachable = await openQueuesFor(sinks, world);
+    return {
+      title: `Publish into ${name} now`,
+      says: [
+        `A worker publishes into ${name} what has changed since its last publication, of ${connectors.map((one) => one.name).join(', ')}. It reads what is stored; no API is called.`,
+      ],
+      of: [name],
+      do: async ({ who, tell }) => {
+        await using reached = await openQueuesFor(sinks, world);
+        // All connectors of a target are in one sink.
+        const [sinkId = ''] = reached.idBySink.values();
+        const job = await reached.queues.enqueuePublication(sinkId, name, who);
+        tell(`${name}: ${queuedText(job)}`, { target: name, ...job });
+      },
+    };
+  },
+} satisfies Readonly<Record<string, Act<PublishSettings>>>;
+
+function about(connectors: readonly ConnectorSettings[], title: (named: string) => string) {
+  const [first, ...others] = connectors.map(({ name }) => name);
+  return {
+    title: title(others.length === 0 ? (first ?? '') : counted(connectors.length, 'connector')),
+    of: connectors.map(({ name }) => name),
+  };
+}
+
+/** Names of connectors, of many the first. */
+export function listOf(connectors: readonly ConnectorSettings[]): string {
+  return firstNames(
+    connectors.map(({ name }) => name),
+    50,
+  );
+}
+
+async function openRunQueues(connectors: readonly ConnectorSettings[], world: ActWorld) {
+  await checkNotPaused(connectors, world.program);
+  return await openQueuesFor(sinksOf(connectors), world);
+}
+
+/** The queues, and the id of each sink. Throws as `run-now` does. */
+async function openQueuesFor(sinks: readonly SinkSettings[], { settings, program }: ActWorld) {
+  const queues = await openQueuesOf(withParts(settings, 'redis'));
+  try {
+    const idBySink = new Map<SinkSettings, string>();
+    for (const sink of sinks) idBySink.set(sink, await sinkIdOf(sink, queues, program));
+    return { queues, idBySink, [Symbol.asyncDispose]: () => queues[Symbol.asyncDispose]() };
+  } catch (error) {
+    await queues[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+/** Makes Redis hold the config's schedules of these sinks, without those of paused connectors. */
+export async function writeSchedules(
+  settings: LocalSettings,
+  queues: Queues,
+  sinks: readonly ServedSink[],
+  takeOver: readonly string[] = [],
+): ReturnType<Queues['apply']> {
+  const names = new Set(sinks.map(({ name }) => name));
+  const connectors = [...settings.connectors].filter(([, { sink }]) => names.has(sink.name));
+  const overviews = await readOverviews(connectors.map(([, connector]) => connector));
+  const known = new Map(connectors.map(([name, connector]) => [name, overviewOf(overviews, connector)]));
+  return await queues.apply({
+    connectors: new Map(connectors),
+    targets: [...settings.publish.values()],
+    sinks,
+    paused: async (sink) =>
+      new Set(
+        [...(overviews.get(sink)?.connectors.values() ?? [])].flatMap(({ connector, paused }) =>
+          paused === null ? [] : [connector],
+        ),
+      ),
+    takeOver,
+    lastRun: async (connector) => known.get(connector)?.lastRun ?? null,
+  });
+}
+
+/** Opens each sink, where all of them are here, for parts of its connectors. */
+async function inEachSink(
+  connectors: readonly ConnectorSettings[],
+  queues: Queues | null,
+  how: Pick<OpenHow, 'clock' | 'signal' | 'who'>,
+  work: (sink: Sink, names: readonly ConnectorName[]) => Promise<void>,
+): Promise<void> {
+  const bySink = connectorsBySink(connectors);
+  for (const [sink] of bySink) await checkHere(sink, queues);
+  for (const [settings, ofSink] of bySink) {
+    await using sink = await openSink(settings, how);
+    for (const some of inParts(ofSink)) {
+      await work(
+        sink,
+        some.map(({ name }) => name),
+      );
+    }
+  }
+}
+
+/** Connectors per transaction or Redis turn. */
+const atOnce = 500;
+
+function inParts(connectors: readonly ConnectorSettings[]): readonly (readonly ConnectorSettings[])[] {
+  return Array.from({ length: Math.ceil(connectors.length / atOnce) }, (_, part) =>
+    connectors.slice(part * atOnce, (part + 1) * atOnce),
+  );
+}
+
+/** State of a requested job, in words. */
+function queuedText({ isNew, state }: { readonly isNew: boolean; readonly state: string }): string {
+  if (isNew) return state === 'active' ? 'a worker has taken it' : 'waiting for a worker to take it';
+  if (state === 'active') return 'already running';
+  return state === 'delayed' ? 'already waiting for its next attempt' : 'already waiting';
+}
+
+/** Says that a pause or its end is in effect, although `problem` kept Redis from being updated. */
+function unreachedText(problem: string): string {
+  return `This is stored in the sink and is in effect. A worker learns of it within a minute, because Redis could not be told: ${problem}`;
+}
+
+/** A connector, or one entity of it with its tables, whose progress is discarded. */
+interface ResetTarget {
+  readonly connector: ConnectorSettings;
+  readonly scope: Pick<ResetScope, 'entity' | 'tables'>;
+}
+
+/** Lists data that a reset would discard; empty where nothing is stored. */
+export async function wouldReset({ connector, scope }: ResetTarget): Promise<readonly EntityStatus[]> {
+  const stored = await storedStatus(connector);
+  const names = new Set(scope.tables.map(({ entity }) => entity));
+  return (stored?.entities ?? []).filter(({ entity }) => scope.entity === null || names.has(entity));
+}
+
+/** Null where there is no sink. Throws as `reset` of the sink. */
+export async function resetConnector(
+  { connector, scope }: ResetTarget,
+  withData: boolean,
+  how: Pick<OpenHow, 'clock' | 'signal'>,
+): Promise<ResetCounts | null> {
+  if (!(await accessSink(connector.sink).isThere())) return null;
+  await using sink = await openSink(connector.sink, how);
+  return await sink.repair.reset(connector.name, { ...scope, withData, now: instant(how.clock.now()) });
+}

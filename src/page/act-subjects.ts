@@ -1,0 +1,83 @@
+import { createHash } from 'node:crypto';
+import { type ActWorld, connectorActs, listOf, type PreparedAct, runActs, targetActs } from '../app/acts.ts';
+import { findRun } from '../app/find-run.ts';
+import type { WatchedSinks } from '../app/watch-sinks.ts';
+import { usage } from '../core/errors.ts';
+import { connectorNamed, targetNamed } from '../settings/choices.ts';
+import type { ActName } from './layout.ts';
+import { type ListedConnector, matchingConnectors, type OverviewQuery } from './overview-page.ts';
+
+/** The subject of an act as its address names it; parts that it does not name are empty. */
+interface ActQuery extends Pick<OverviewQuery, 'q' | 'state'> {
+  /** Empty: all that `q` and `state` match, as on the overview. */
+  readonly connector: string;
+  readonly run: string;
+  readonly target: string;
+}
+
+export interface PageActWorld extends ActWorld {
+  readonly watched: WatchedSinks;
+}
+
+/** An act, and the address to return to, as the overview links there. */
+export type PageAct = PreparedAct & { readonly back: string };
+
+/** A form that carries another one was made before something changed: it does nothing. */
+export function fingerprint({ title, of }: PageAct): string {
+  return createHash('sha256')
+    .update(JSON.stringify([title, of]))
+    .digest('base64url');
+}
+
+/** Prepares an act of a person on one connector, on all that the overview shows, on a run or a target. */
+export async function prepareAct(name: ActName, query: ActQuery, world: PageActWorld): Promise<PageAct> {
+  if (name === 'cancel' || name === 'undo') {
+    const found = await findRun(world.settings, query.run, world.program);
+    return { ...(await runActs[name](found, world)), back: `runs/${query.run}` };
+  }
+  if (name === 'publish-now') {
+    const target = targetNamed(world.settings, query.target);
+    return { ...(await targetActs[name](target, world)), back: `targets/${query.target}` };
+  }
+  const { connectors, rest } = await choose(query, world, choices[name]);
+  const act = await connectorActs[name](connectors, world);
+  const back = query.connector === '' ? '' : `connectors/${query.connector}`;
+  return { ...act, says: [...act.says, ...rest], back };
+}
+
+interface Choice {
+  readonly isFor: (one: ListedConnector) => boolean;
+  /** What is said of the others, and where there are only others. */
+  readonly others: string;
+  readonly nothing: string;
+}
+
+const isPaused = ({ overview }: ListedConnector): boolean => (overview?.paused ?? null) !== null;
+const isActive = (one: ListedConnector): boolean => !isPaused(one);
+
+const choices: Readonly<Record<keyof typeof connectorActs, Choice>> = {
+  'run-now': { isFor: isActive, others: 'paused', nothing: 'Nothing to run, resume first' },
+  pause: { isFor: isActive, others: 'paused already', nothing: 'Nothing to pause' },
+  resume: { isFor: isPaused, others: 'not paused', nothing: 'Nothing to resume' },
+  'allow-deletes': { isFor: () => true, others: '', nothing: '' },
+};
+
+/** The connectors to act on; `rest` describes the others. Throws USAGE if there are none. */
+async function choose(
+  { connector, ...filter }: ActQuery,
+  { settings, watched, clock }: PageActWorld,
+  { isFor, others, nothing }: Choice,
+) {
+  const isOne = connector !== '';
+  const asked = isOne ? [connectorNamed(settings, connector)] : [...settings.connectors.values()];
+  const query = isOne ? { q: '', state: null } : filter;
+  const { matching, unreadable } = await matchingConnectors(asked, watched, query, clock.now());
+  if (matching.length === 0) {
+    throw usage(isOne ? `Its sink cannot be read: ${unreadable[0]?.problem ?? ''}` : 'No connector matches.');
+  }
+  const connectors = matching.filter(isFor).map((one) => one.connector);
+  const left = matching.filter((one) => !isFor(one)).map((one) => one.connector);
+  const rest = left.length === 0 ? [] : [`${listOf(left)} ${left.length === 1 ? 'is' : 'are'} ${others}.`];
+  if (connectors.length === 0) throw usage(`${nothing}: ${rest.join(' ')}`);
+  return { connectors, rest };
+}
