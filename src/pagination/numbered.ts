@@ -42,7 +42,8 @@ export function numberedStyle(rules: NumberedRules, flagKeys: readonly string[])
  *
  * - An ordered listing with a total is read from its last page down to the first. Rows that leave move unread ones
  *   towards the walk, not out of its sight, and no page needs to overlap another.
- * - Without a total, each page overlaps the one before it by some record, in sizes that make the most of it.
+ * - Without a total, each page overlaps the one before it by some record, in sizes that make the most of it. In a
+ *   listing that only grows, nothing leaves between two pages, and page follows page.
  * - Otherwise, and wherever pages contradict what is expected of them, page follows page.
  */
 function numberedPagination(rules: NumberedRules, listing: Listing): Pagination {
@@ -166,7 +167,7 @@ function nextFirst(
     // The first page shows everything, as far as its total tells: it need not be read again.
     return goTo({ ...next, phase: 'up', page, reach: total <= received ? received : 0 });
   }
-  return total === null && !isFixed && received > 2
+  return total === null && !isFixed && received > 2 && !growsOnly
     ? overlapFrom(next)
     : goTo({ ...next, phase: 'plain', page: 1 });
 }
@@ -252,6 +253,7 @@ function beginPlain(
     shown: 0,
     distinct: 0,
     strays: 0,
+    isDisturbed: false,
     recent: [],
     pageMark: '',
   });
@@ -379,9 +381,6 @@ function nextPlain(
   const isShort = received < (isFixed ? Math.max(position.length, received) : size);
   if (!isFixed && position.short > 0) return beginSmaller(position, position.short);
   const length = Math.max(position.length, received);
-  // Pages that were shorter than requested have become longer, and their numbers mean rows further behind.
-  const isLonger = page > 0 && isFixed && !rules.isFixed && position.length < Math.min(size, received);
-  const isDisturbed = position.isDisturbed || isLonger || (isCut && !position.isShortNew);
   const isSmallWithKnown = isShort && !isFixed && page > 0 && added < received;
   if (listing.growsOnly && isSmallWithKnown && total === null && hasMore === null) {
     // Rows have come in front of it, or pages have become shorter, and this one begins at other rows.
@@ -393,10 +392,16 @@ function nextPlain(
     }
     return goTo({ ...position, page: page + 1, isDisturbed: true });
   }
-  if (hasMore === false || (isShort && total !== null && total <= shownBy(position) && hasMore === null)) {
-    return endPlain({ ...position, page: page + 1, length, isDisturbed }, false, listing, rules);
-  }
   const isCapped = page === 0 && isShort && !isFixed && total === null && 2 * received >= size;
+  // The next page may begin at a row further behind than this one ends.
+  const isSkipping =
+    (isShort && !isFixed && (page === 0 ? !isCapped : added < received)) ||
+    (isFixed && !rules.isFixed && page > 0 && received !== position.length) ||
+    (isCut && !position.isShortNew);
+  const isDisturbed = position.isDisturbed || isSkipping;
+  if (hasMore === false || (isShort && total !== null && total <= shownBy(position) && hasMore === null)) {
+    return endPlain({ ...position, page: page + 1, length }, false, listing, rules);
+  }
   return goTo({
     ...position,
     page: page + 1,
@@ -433,13 +438,20 @@ function nextWithoutNew(
   // A page of known records, and of no page that came, shows another order, or as many new ones in front.
   const isStray = !isAgain && !position.isAsking && (received >= size || position.isFixed);
   const strays = isStray ? received : 0;
-  // In a listing that grows, so many rows may have come in front that unread ones are still behind.
-  const isDisturbed = position.isDisturbed || strays > 0;
+  // So many rows may have come in front that unread ones are still behind, or pages have become shorter meanwhile.
+  const isDisturbed = position.isDisturbed || (received > 0 && !isAgain);
   const ended = { ...position, strays: position.strays + strays, isDisturbed };
   if (isLast || isWhole) return endPlain(ended, isAgain, listing, rules);
   // Nothing follows, or pages have become shorter and begin at other rows.
   if (position.short > 0) return beginSmaller(position, position.short);
-  return goTo({ ...position, page: page + 1, row: (page + 1) * size, short: received, isShortNew: false });
+  return goTo({
+    ...position,
+    page: page + 1,
+    row: (page + 1) * size,
+    short: received,
+    isShortNew: false,
+    isDisturbed,
+  });
 }
 
 /** The service gives pages of `received` records by now. Half the size at least, so that calls double at most. */
@@ -477,9 +489,7 @@ function endPlain(
   const isEnd = !isAgain || total !== null || rules.endsByRepeat;
   if (!isEnd) return endNumbered(position, false, { doubt: { kind: 'repeats' } });
   const isSingle = isFirstAll(position, rules);
-  // No page was as long as requested: where pages became longer meanwhile, rows between two of them were skipped.
-  const isCutShort = position.isFixed && !rules.isFixed && position.length < size;
-  const isOrdered = growsOnly && !position.isDisturbed && !isCutShort;
+  const isOrdered = growsOnly && !position.isDisturbed;
   return endNumbered(position, isSingle || isOrdered, { isSingle });
 }
 
