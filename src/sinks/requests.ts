@@ -91,7 +91,7 @@ export interface ExpiredOf extends Pick<PurgedOf, 'entity' | 'rows' | 'quarantin
   readonly versions: number;
 }
 
-/** Expired data, and the totals that it is part of. Totals are not counted where nothing has expired. */
+/** Expired data, and the totals that it is part of. */
 export interface DueOf extends ExpiredOf {
   readonly of: Pick<ExpiredOf, 'rows' | 'files' | 'versions'>;
 }

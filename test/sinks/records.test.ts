@@ -17,10 +17,11 @@ import { postgresTables } from '../../src/sinks/postgres/postgres-tables.ts';
 import type { StoredRecord } from '../../src/sinks/readings.ts';
 import { columnValue } from '../../src/sinks/records/mark-rows.ts';
 import { rowsTable, selectCells, type RowsTable } from '../../src/sinks/records/own-names.ts';
+import { fittingColumns } from '../../src/sinks/records/record-tables.ts';
 import { accessSink } from '../../src/sinks/registry.ts';
 import type { RecordReader } from '../../src/sinks/sink-access.ts';
 import { sqliteTables } from '../../src/sinks/sqlite/sqlite-tables.ts';
-import type { Database, Tx } from '../../src/sql/database.ts';
+import { quoted, type Database, type Tx } from '../../src/sql/database.ts';
 import { openServer } from '../../src/sql/postgres/server.ts';
 import { openSqliteDatabase } from '../../src/sql/sqlite/open-sqlite-database.ts';
 import { openSqlite } from '../../src/sql/sqlite/open-sqlite.ts';
@@ -315,7 +316,8 @@ describe('record tables', () => {
       expect((await whole()).length).toBeGreaterThan(50);
 
       const widened: TablePlace = { connector: news, table: wider, stored: table.columns };
-      await ask('fitting', async (tx, _, on) => await on.fitting(tx, widened, added));
+      const name = (on: RecordTables): string => quoted(on.tableName(news, table.entity));
+      await ask('fitting', async (tx, _, on) => await fittingColumns(tx, name(on), added));
       await ask('ensure', async (tx, _, on) => await on.ensure(tx, widened));
       await ask('fill', async (tx, stamp, on) => await on.fill(tx, widened, added, stamp));
       const filled = await whole(members, wider.columns);

@@ -18,11 +18,6 @@ export interface TableColumns {
   readonly evolved: readonly Column[];
 }
 
-export interface KnownTable extends TableColumns {
-  /** When the newest chain of runs began that read it whole; null: none ever did. */
-  readonly asOf: string | null;
-}
-
 export interface DeclaredTable {
   /** Columns to note. */
   readonly columns: TableColumns;

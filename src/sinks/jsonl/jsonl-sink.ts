@@ -33,7 +33,7 @@ import { type Tx, quoted, explained } from '../../sql/database.ts';
 import { openTurns } from '../../sql/turns.ts';
 import { writeWholeFile } from '../files/write-whole-file.ts';
 import { outsideRun, type Ledger } from '../ledger/ledger.ts';
-import { wholeTables } from '../ledger/tables.ts';
+import { storedTables } from '../ledger/tables.ts';
 import { toSinkError, type LedgerFormat } from '../sqlite/open-database.ts';
 import { sqliteMigrations, tablesSql } from '../sqlite/sqlite-schema.ts';
 import { sqliteTx } from '../../sql/sqlite/sqlite-tx.ts';
@@ -288,7 +288,7 @@ function lineFiles(
 
 /** Tables of the connector with all columns that they have had. */
 async function tablesOf({ connector, read }: Taken): Promise<readonly EntityTable[]> {
-  const tables = await read(async (tx) => await wholeTables(tx, connector));
+  const tables = await read(async (tx) => await storedTables(tx, connector));
   return tables.map(({ entity, stored, key }) => ({ entity, columns: stored, key }));
 }
 

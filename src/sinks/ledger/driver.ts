@@ -139,8 +139,6 @@ export interface RecordTables {
    * text. `renewViews` follows.
    */
   retype(tx: Tx, place: TablePlace, columns: readonly Column[], to: 'string' | 'number'): Promise<void>;
-  /** Columns whose type fits every value that `_extra` holds for them. */
-  fitting(tx: Tx, place: TablePlace, columns: readonly Column[]): Promise<readonly Column[]>;
   /** Moves values of these columns out of `_extra`, each row as one change; those that do not fit stay. */
   fill(tx: Tx, place: TablePlace, columns: readonly Column[], stamp: Stamp): Promise<void>;
   /** Brings the views of the connector's tables up to date. */
@@ -189,7 +187,7 @@ export interface TablePlace {
   /** Every column that it has had so far, those of `table` among them or not; empty where it is to be made. */
   readonly stored: readonly Column[];
   /** Versions of its rows; absent: they never had any. */
-  readonly versions?: KeptVersions;
+  readonly versions?: KeptVersions | undefined;
 }
 
 /** Versions of an entity's rows. */

@@ -28,7 +28,7 @@ import { noteAction } from './noted-actions.ts';
 import type { CellColumn, CellTable, CellType, numbered, RecordTables, Taken } from './driver.ts';
 import { outsideRun, type Ledger } from './ledger.ts';
 import { ledgerSql } from './ledger-schema.ts';
-import { wholeTables, type WholeTable, countVersions } from './tables.ts';
+import { storedTables, type StoredTable, countVersions } from './tables.ts';
 
 /**
  * Version of the copied data, raised with every change. A copy that another version of the program began starts again.
@@ -144,7 +144,7 @@ async function describe(snapshot: Snapshot, ledger: Ledger, connector: Connector
   }
   const newestRun = 'SELECT max(number) FROM _sync_runs WHERE connector = :connector';
   return await snapshot.read(async (tx) => {
-    const tables = await wholeTables(tx, connector);
+    const tables = await storedTables(tx, connector);
     // A run notes its epoch before it changes records. A reset with data drops tables, which `_sync_tables` shows.
     const parts: unknown[] = [copyVersion, ledger.sinkId, epoch, last[0]?.rows];
     // Versions may expire alone.
@@ -230,7 +230,7 @@ async function makeTable(
   tx: Tx,
   records: RecordTables,
   connector: ConnectorName,
-  { entity, key, stored, hasVersions }: WholeTable,
+  { entity, key, stored, hasVersions }: StoredTable,
 ): Promise<void> {
   const table = { entity, key, columns: stored };
   const kept = hasVersions && records.keepsVersions ? { versions: { isNew: true, isOn: true } } : {};
@@ -257,7 +257,7 @@ interface Copying {
   readonly how: CopyHow;
 }
 
-async function copyTables(copying: Copying, tables: readonly WholeTable[], begun: Begun): Promise<void> {
+async function copyTables(copying: Copying, tables: readonly StoredTable[], begun: Begun): Promise<void> {
   const { source, target, writing, how } = copying;
   const { connector } = how;
   const allRows = tables.reduce((sum, { rows }) => sum + rows, 0);
@@ -366,7 +366,7 @@ interface CopiedTable extends CellTable {
   /** Name in the source; `name` is the name in the target. */
   readonly from: string;
   /** Table of records; null: the table has versions of records, or facts of the ledger. */
-  readonly whole: WholeTable | null;
+  readonly whole: StoredTable | null;
   readonly columns: readonly CopiedColumn[];
   /** The rows of `:connector`. */
   readonly where: string;
@@ -436,7 +436,7 @@ function copiedTables(
   source: Pick<RecordTables, 'tableName'>,
   target: Pick<RecordTables, 'tableName' | 'keepsVersions'>,
   connector: ConnectorName,
-  tables: readonly WholeTable[],
+  tables: readonly StoredTable[],
 ): readonly CopiedTable[] {
   const ofRows = tables.flatMap((whole): readonly CopiedTable[] => {
     const table = { ...whole, hasVersions: whole.hasVersions && target.keepsVersions };

@@ -26,7 +26,7 @@ import { isClearPosition, transitions } from './partitions/transitions.ts';
 import { completeSteps, ownSteps } from './purges/ledger-purges.ts';
 import { noteSteps } from './purges/purge-notes.ts';
 import { emptyRaw } from './row-blocks.ts';
-import { renewTable, wholeTables, type WholeTable, countVersions, readMasks } from './tables.ts';
+import { renewTable, storedTables, type StoredTable, countVersions, readMasks } from './tables.ts';
 import type { RunPlan } from '../sink.ts';
 
 /** Rewrites data stored before a mask under the mask, wherever it is and whether a read reaches it or not. */
@@ -64,7 +64,7 @@ async function maskAll(of: Masking): Promise<Omit<MaskEnd, 'left'>> {
     if ((await storedIdentity(tx, connector)) === undefined) {
       throw usage(`The sink at ${ledger.db.place} holds nothing of connector "${connector}".`);
     }
-    const whole = await wholeTables(tx, connector);
+    const whole = await storedTables(tx, connector);
     return {
       tables: whole,
       stored: await readMasks(tx, connector),
@@ -136,7 +136,7 @@ async function step(
 async function countRemoved(
   tx: Tx,
   { ledger: { records }, connector, asked: { maskings } }: Masking,
-  tables: readonly WholeTable[],
+  tables: readonly StoredTable[],
 ): Promise<readonly RemovedOf[]> {
   const owners = new Set(withOtherKeys(tables, maskings).map(({ masking }) => masking?.of));
   const going = new Set(maskings.filter((one) => owners.has(one.of)).map(({ entity }) => entity));
@@ -181,7 +181,7 @@ async function removeEntities(
 /** One table with its mask. */
 interface Masked {
   readonly masking: EntityMasking;
-  readonly table: WholeTable;
+  readonly table: StoredTable;
   /** Values stored before this may not have the mask. */
   readonly since: Instant;
 }
@@ -470,7 +470,7 @@ export async function checkKeys(
   { tables, maskings = [] }: Pick<RunPlan, 'tables' | 'maskings'>,
 ): Promise<void> {
   const planned = new Set(tables.map(({ entity }) => entity));
-  const stored = (await wholeTables(tx, connector)).filter(({ entity }) => planned.has(entity));
+  const stored = (await storedTables(tx, connector)).filter(({ entity }) => planned.has(entity));
   const [found] = withOtherKeys(stored, maskings);
   if (found === undefined) return;
   const { entity, name, masking } = found;
@@ -502,7 +502,7 @@ export function noteKeys(
 }
 
 /** Tables with rows whose keys are not those that the masks make. `name`: a part of the key. */
-function withOtherKeys(tables: readonly WholeTable[], maskings: readonly EntityMasking[]) {
+function withOtherKeys(tables: readonly StoredTable[], maskings: readonly EntityMasking[]) {
   return tables.flatMap(({ entity, key, keyMask, rows }) => {
     const masking = maskingOf(maskings, entity);
     const now = maskOfKey(key, masking);

@@ -1,13 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { DescribedTable, Column, EntityTable, PreparedRecord } from '../../core/records.ts';
 import type { ConnectorName, EntityName, OfEntity, OfEntities, RunId } from '../../core/names.ts';
-import {
-  declareTable,
-  withAdded,
-  type DeclaredTable,
-  type KnownTable,
-  type TableColumns,
-} from '../decisions/stored-table.ts';
+import { declareTable, withAdded, type DeclaredTable, type TableColumns } from '../decisions/stored-table.ts';
 import { parseColumns, parseNames, writeColumns, writeDescribed, parseParams } from '../stored-json.ts';
 import type { RecordTables, KeptVersions } from './driver.ts';
 import { columnOf, type Tx, cellOf, quoted } from '../../sql/database.ts';
@@ -26,30 +20,24 @@ import {
 import type { HeldConnector } from './ledger.ts';
 import type { StoredMask } from '../requests.ts';
 
-/** The columns of a table as `_sync_tables` has them. */
-type ColumnTexts = Readonly<Record<keyof TableColumns, string>>;
-type TableRow = ColumnTexts & Pick<KnownTable, 'asOf'>;
-
-type WholeColumns = Pick<TableColumns, 'key' | 'stored'>;
-
-/** A table with all its rows. */
-export interface WholeTable extends WholeColumns {
+/** An entity's table, as the ledger has it. */
+export interface StoredTable extends TableColumns {
   readonly entity: EntityName;
+  /** When the newest chain of runs began that read it whole; null: none ever did. */
+  readonly asOf: string | null;
   readonly rows: number;
   readonly deleted: number;
   /** Mask of its rows' keys, as written by `noteKeys`. */
   readonly keyMask: string;
-  /** Whether its rows have versions, or had some. */
+  /** As written by `writeDescribed`. */
+  readonly described: string;
+  readonly currentView: string | null;
+  /** Absent: its rows have no versions, and never had any. */
+  readonly versions: KeptVersions | undefined;
   readonly hasVersions: boolean;
 }
 
-/** A table as its view shows it. */
-interface ViewedTable {
-  readonly entity: EntityName;
-  readonly stored: string;
-  readonly described: string;
-  readonly currentView: string | null;
-}
+type ColumnTexts = Readonly<Record<keyof TableColumns, string>>;
 
 /** Every entity with a table or a partition, including tables made from others' records. */
 export async function knownEntities(tx: Tx, connector: ConnectorName): Promise<readonly EntityName[]> {
@@ -57,13 +45,6 @@ export async function knownEntities(tx: Tx, connector: ConnectorName): Promise<r
     tx,
     `SELECT entity FROM _sync_tables WHERE connector = :connector
      UNION SELECT entity FROM _sync_partitions WHERE connector = :connector ORDER BY 1`,
-    { connector },
-  );
-}
-
-export async function viewedTables(tx: Tx, connector: ConnectorName): Promise<readonly ViewedTable[]> {
-  return await tx.rows<ViewedTable>(
-    `SELECT entity, stored, described, current_view FROM _sync_tables WHERE connector = :connector ORDER BY entity`,
     { connector },
   );
 }
@@ -77,50 +58,53 @@ export async function noteView(tx: Tx, of: OfEntity & { readonly view: string | 
 
 /* `_sync_tables`: the columns each entity's table has had. */
 
-/** Known tables; tables that were never declared are left out. */
-export async function knownTables(tx: Tx, of: OfEntities): Promise<ReadonlyMap<EntityName, KnownTable>> {
-  const rows = await tx.rows<TableRow & { readonly entity: EntityName }>(
-    `SELECT entity, key, stored, declared, evolved, as_of FROM _sync_tables
-     WHERE connector = :connector AND entity IN {entities text}`,
-    of,
+/** The connector's tables, or those of `only` these entities, by entity; those never declared are left out. */
+export async function storedTables(
+  tx: Tx,
+  connector: ConnectorName,
+  only?: readonly EntityName[],
+): Promise<readonly StoredTable[]> {
+  const rows = await tx.rows<Omit<StoredTable, keyof ColumnTexts> & ColumnTexts & { readonly isOn: boolean }>(
+    `SELECT t.entity, t.key, t.stored, t.declared, t.evolved, t.as_of, t.rows, t.deleted, t.key_mask, t.described,
+       t.current_view, v.entity IS NOT NULL AS has_versions, v.ended_at IS NULL AS is_on
+     FROM _sync_tables AS t LEFT JOIN _sync_versions AS v ON v.connector = t.connector AND v.entity = t.entity
+     WHERE t.connector = :connector ${only === undefined ? '' : 'AND t.entity IN {only text}'} ORDER BY t.entity`,
+    { connector, ...(only === undefined ? {} : { only }) },
   );
-  return new Map(rows.map((row) => [row.entity, readTable(row)]));
+  return rows.map(({ isOn, ...table }) => ({
+    ...table,
+    key: parseNames(table.key),
+    stored: parseColumns(table.stored),
+    declared: parseColumns(table.declared),
+    evolved: parseColumns(table.evolved).map((column) => ({ ...column, isEvolved: true })),
+    versions: table.hasVersions ? { isNew: false, isOn } : undefined,
+  }));
 }
 
-/** The connector's tables, by entity. */
-export async function wholeTables(tx: Tx, connector: ConnectorName): Promise<readonly WholeTable[]> {
-  const rows = await tx.rows<Omit<WholeTable, keyof WholeColumns> & Record<keyof WholeColumns, string>>(
-    `SELECT entity, key, stored, rows, deleted, key_mask FROM _sync_tables WHERE connector = :connector ORDER BY entity`,
-    { connector },
-  );
-  const versioned = await versionedEntities(tx, connector);
-  return rows.map(({ key, stored, ...table }) => ({
-    ...table,
-    key: parseNames(key),
-    stored: parseColumns(stored),
-    hasVersions: versioned.has(table.entity),
-  }));
+export async function knownTables(tx: Tx, { connector, entities }: OfEntities) {
+  const tables = await storedTables(tx, connector, entities);
+  return new Map(tables.map((table) => [table.entity, table]));
+}
+
+export async function knownTable(tx: Tx, { connector, entity }: OfEntity): Promise<StoredTable | undefined> {
+  return (await storedTables(tx, connector, [entity]))[0];
 }
 
 /**
  * The table of an entity that a run's plan does not have; undefined where nothing of it was ever stored. Its rows can
  * be marked, not written.
  */
-export async function openStoredTable(tx: Tx, records: RecordTables, of: OfEntity) {
-  const table = await storedTable(tx, of);
-  if (table === undefined) return undefined;
-  const kept = await keptVersions(tx, of);
-  return records.open({ connector: of.connector, table, stored: table.columns, ...kept });
+export async function openStoredTable(tx: Tx, records: RecordTables, { connector, entity }: OfEntity) {
+  const known = await knownTable(tx, { connector, entity });
+  if (known === undefined) return undefined;
+  const { key, stored, versions } = known;
+  return records.open({ connector, table: { entity, columns: stored, key }, stored, versions });
 }
 
 /** An entity's table with every column that it has had; undefined where nothing of the entity was ever stored. */
 export async function storedTable(tx: Tx, of: OfEntity): Promise<EntityTable | undefined> {
   const known = await knownTable(tx, of);
   return known && { entity: of.entity, columns: known.stored, key: known.key };
-}
-
-export async function knownTable(tx: Tx, { connector, entity }: OfEntity): Promise<KnownTable | undefined> {
-  return (await knownTables(tx, { connector, entities: [entity] })).get(entity);
 }
 
 /**
@@ -212,16 +196,6 @@ function textsOf({ key, stored, declared, evolved }: TableColumns): ColumnTexts 
   };
 }
 
-function readTable({ key, stored, declared, evolved, asOf }: TableRow): KnownTable {
-  return {
-    key: parseNames(key),
-    stored: parseColumns(stored),
-    declared: parseColumns(declared),
-    evolved: parseColumns(evolved).map((column) => ({ ...column, isEvolved: true })),
-    asOf,
-  };
-}
-
 interface VersionedEntity {
   readonly entity: EntityName;
   readonly since: Instant;
@@ -239,15 +213,6 @@ export async function versionedEntities(
     { connector },
   );
   return new Map(rows.map((row) => [row.entity, row]));
-}
-
-/** `TablePlace.versions` of one entity's table. */
-export async function keptVersions(
-  tx: Tx,
-  { connector, entity }: OfEntity,
-): Promise<{ readonly versions?: KeptVersions }> {
-  const known = (await versionedEntities(tx, connector)).get(entity);
-  return known === undefined ? {} : { versions: { isNew: false, isOn: known.endedAt === null } };
 }
 
 /** Masks under which the connector's records are stored, and the time before which other data may be stored. */

@@ -2,7 +2,7 @@ import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { Tx } from '../../sql/database.ts';
 import type { LedgerReader } from '../sink-access.ts';
-import { viewedTables } from '../ledger/tables.ts';
+import { storedTables } from '../ledger/tables.ts';
 import { parseDescribed } from '../stored-json.ts';
 
 /** A table whose view of current rows is open to untrusted queries. */
@@ -34,7 +34,7 @@ export async function offeredViews(
 ): Promise<readonly OfferedView[]> {
   const views: OfferedView[] = [];
   for (const connector of new Set(offered.map((one) => one.connector))) {
-    const tables = new Map((await viewedTables(tx, connector)).map((table) => [table.entity, table]));
+    const tables = new Map((await storedTables(tx, connector)).map((table) => [table.entity, table]));
     for (const one of offered) {
       const table = tables.get(one.entity);
       if (one.connector !== connector || typeof table?.currentView !== 'string') continue;

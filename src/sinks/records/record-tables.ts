@@ -24,8 +24,8 @@ import {
   selectCells,
 } from './own-names.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
-import { noteView, viewedTables } from '../ledger/tables.ts';
-import { parseColumns, parseDescribed } from '../stored-json.ts';
+import { noteView, storedTables } from '../ledger/tables.ts';
+import { parseDescribed } from '../stored-json.ts';
 import { canonicalJson, toColumnValue } from '../../core/canonical-json.ts';
 import {
   memberOf,
@@ -142,7 +142,6 @@ export function recordTables(dialect: TableDialect): RecordTables {
       await retypeColumns(tx, { name, isVersioned }, columns, types[to]);
       if (isVersioned) showVersions(tx, name, [...stored, ...columnsMissingIn(table.columns, stored)]);
     },
-    fitting: async (tx, place, columns) => await fittingColumns(tx, quoted(nameOf(place)), columns),
     fill: async (tx, place, columns, stamp) => await fillFromExtra(tx, dialect, place, columns, stamp),
     renewViews: async (tx, connector) => await renewCurrentViews(tx, dialect, connector),
     drop: async (tx, connector, entities) => {
@@ -229,7 +228,7 @@ async function renewCurrentViews(
   { tableName, findViews, putView }: Views,
   connector: ConnectorName,
 ): Promise<void> {
-  const tables = await viewedTables(tx, connector);
+  const tables = await storedTables(tx, connector);
   const names = new Set(tables.map(({ entity }) => tableName(connector, entity)));
   const namesOf = (entity: EntityName): readonly string[] => viewNames(tableName(connector, entity), names);
   const found = await findViews(
@@ -242,9 +241,8 @@ async function renewCurrentViews(
     const chosen =
       existing.find(({ view }) => view?.isOwn === true) ?? existing.find(({ view }) => view === undefined);
     if (chosen !== undefined) {
-      const columns = parseColumns(stored);
-      const derived = shownDerived(parseDescribed(described).derived, columns);
-      putView(tx, { name: chosen.name, connector, entity, columns, derived }, chosen.view);
+      const derived = shownDerived(parseDescribed(described).derived, stored);
+      putView(tx, { name: chosen.name, connector, entity, columns: stored, derived }, chosen.view);
     }
     const name = chosen?.name ?? null;
     if (name !== currentView) await noteView(tx, { connector, entity, view: name });

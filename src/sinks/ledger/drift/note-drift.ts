@@ -14,9 +14,10 @@ import {
 } from '../../decisions/drift-columns.ts';
 import type { KnownDrift } from '../../readings.ts';
 import { versionsName } from '../../records/own-names.ts';
+import { fittingColumns } from '../../records/record-tables.ts';
 import type { RecordTables, TablePlace } from '../driver.ts';
 import type { Commit, CurrentRun, InLease, Ledger } from '../ledger.ts';
-import { addEvolved, knownTable, knownTables, renewTable, keptVersions } from '../tables.ts';
+import { addEvolved, knownTable, knownTables, renewTable } from '../tables.ts';
 
 /** Drift noted for these entities, by field, kind and first meeting. Entities without drift are left out. */
 async function driftOf(tx: Tx, of: OfEntities): Promise<ReadonlyMap<EntityName, readonly NotedDrift[]>> {
@@ -117,13 +118,13 @@ async function evolve(
   const of = { connector, entity };
   const known = await knownTable(tx, of);
   if (known === undefined) return [];
-  const { key, stored } = known;
+  const { key, stored, versions } = known;
   const drift = (await driftOf(tx, { connector, entities: [entity] })).get(entity) ?? [];
-  const kept = await keptVersions(tx, of);
-  const place: TablePlace = { connector, table: { entity, key, columns: stored }, stored, ...kept };
+  const place: TablePlace = { connector, table: { entity, key, columns: stored }, stored, versions };
   const wider = await exactColumns(tx, records, place, chooseWider(drift, known));
   const wanted = chooseColumns(drift, known);
-  const added = wanted.length === 0 ? [] : await records.fitting(tx, place, wanted);
+  const added =
+    wanted.length === 0 ? [] : await fittingColumns(tx, quoted(records.tableName(connector, entity)), wanted);
   const columns = [...added, ...wider.map((column): Column => ({ ...column, type: 'number' }))];
   if (columns.length === 0) return [];
   if (wider.length > 0) {

@@ -79,8 +79,8 @@ interface SealedWalk extends Conclusion, ReadWalk {
 }
 
 /**
- * Every statement that writes `_sync_partitions`. docs/internals/partitions.md names the states that each leads from and
- * to, and the only files that run it.
+ * Every statement that writes `_sync_partitions`. docs/internals/partitions.md names the states that each leads from
+ * and to, and the only files that run it.
  */
 export const transitions = {
   // --- From the finding of a partition to its reading

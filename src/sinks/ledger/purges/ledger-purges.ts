@@ -29,7 +29,7 @@ import {
 import { keyedColumns, keyedRow, type KeyedCells } from '../../records/mark-rows.ts';
 import { parseReport } from '../../stored-json.ts';
 import { holdingFor, storedIdentity } from '../held-connectors.ts';
-import { dropShared, endMissing, leaveAllPlaces, leavePlaces } from '../deletes/noted-rows.ts';
+import { dropShared, endMissing, leaveAllPlaces, leavePlaces, otherPlaces } from '../deletes/noted-rows.ts';
 import { noteAction } from '../noted-actions.ts';
 import type { Taken, KeyedRow, RecordTable, RowOwner, RewrittenLines, RecordTables } from '../driver.ts';
 import { outsideRun, type Ledger } from '../ledger.ts';
@@ -294,13 +294,7 @@ async function findBelow(
       const fresh = [...new Map(rows.map((row) => [row.row, row])).values()].filter(
         ({ row }) => !one.rows.has(row),
       );
-      const elsewhere = await otherOwners(purging, one.entity, fresh, removed);
-      const going = fresh.filter(({ row }) => !elsewhere.has(row));
-      for (const [row, owner] of elsewhere) one.moved.push({ row, owner });
-      for (const row of going) {
-        one.rows.set(row.row, row);
-        one.keyTexts.add(row.keyText);
-      }
+      const going = await takeRows(purging, one, fresh, removed);
       if (going.length === 0) continue;
       const keys = going.map(({ keyText }) => keyText);
       next.push({ entity: one.entity, keyTexts: keys, rows: going.map(({ row }) => row) });
@@ -308,6 +302,31 @@ async function findBelow(
     open = next;
   }
   return all;
+}
+
+/** Enters the rows that go, and gives them: those that a listing shows which stays move to it. */
+async function takeRows(
+  { tx, connector }: PurgingTx,
+  of: FoundOf,
+  rows: readonly KeyedRow[],
+  removed: ReadonlySet<number>,
+): Promise<readonly KeyedRow[]> {
+  const numbers = rows.map(({ row }) => row);
+  const places = await otherPlaces(tx, { connector, entity: of.entity }, numbers);
+  const going: KeyedRow[] = [];
+  for (const stored of rows) {
+    const { row, owner, keyText } = stored;
+    const isOwned = owner !== null && removed.has(owner);
+    const staying = isOwned ? places.get(row)?.find(({ partition }) => !removed.has(partition)) : undefined;
+    if (staying !== undefined) {
+      of.moved.push({ row, owner: staying.partition });
+      continue;
+    }
+    going.push(stored);
+    of.rows.set(row, stored);
+    of.keyTexts.add(keyText);
+  }
+  return going;
 }
 
 interface Level {
@@ -346,26 +365,6 @@ async function listingsBelow(
       { connector, ids },
     );
   }
-}
-
-/** Rows that a listing shows which stays, by row number: the listing. */
-async function otherOwners(
-  { tx, connector }: PurgingTx,
-  entity: EntityName,
-  rows: readonly KeyedRow[],
-  removed: ReadonlySet<number>,
-): Promise<ReadonlyMap<number, number>> {
-  if (rows.length === 0) return new Map();
-  const places = await tx.rows<RowOwner>(
-    `SELECT row, partition AS owner FROM _sync_also
-     WHERE connector = :connector AND entity = :entity AND row IN {rows bigint} ORDER BY partition DESC`,
-    { connector, entity, rows: rows.map(({ row }) => row) },
-  );
-  const staying = places.filter(({ owner }) => !removed.has(owner));
-  const owned = new Set(
-    rows.flatMap(({ row, owner }) => (owner !== null && removed.has(owner) ? [row] : [])),
-  );
-  return new Map(staying.flatMap(({ row, owner }) => (owned.has(row) ? [[row, owner]] : [])));
 }
 
 /** A quarantined record that is removed. `name`: the name in its purge note; null: its key is noted. */
@@ -567,27 +566,18 @@ async function countDue(tx: Tx, expiring: Expiring): Promise<DueOf> {
   const { ledger, retention, of } = expiring;
   const { deletedBefore, publishedThrough: through, quarantinedBefore } = retention;
   const count = async (sql: string, values: Values): Promise<number> =>
-    (await cellOf<number>(tx, sql, { ...of, ...values })) ?? 0;
+    (await cellOf<number>(tx, `SELECT ${sql}`, { ...of, ...values })) ?? 0;
+  const before = await versionsBefore(tx, expiring);
+  // Nothing is older than null.
   const expired = {
     entity: of.entity,
-    rows:
-      deletedBefore === null
-        ? 0
-        : await count(`SELECT count(*) ${isOld(expiring)}`, { before: deletedBefore, through }),
-    quarantined:
-      quarantinedBefore === null
-        ? 0
-        : await count(`SELECT count(*) ${isOldRefused}`, { before: quarantinedBefore }),
+    rows: await count(`count(*) ${isOld(expiring)}`, { before: deletedBefore, through }),
+    quarantined: await count(`count(*) ${isOldRefused}`, { before: quarantinedBefore }),
     files: (await oldFiles(tx, expiring)).length,
-    versions: 0,
+    versions: before === null ? 0 : await countEndedVersions(tx, ledger.records, of, before),
   };
-  const before = await versionsBefore(tx, expiring);
-  if (before !== null) expired.versions = await countEndedVersions(tx, ledger.records, of, before);
-  if (expired.rows + expired.files + expired.versions === 0) {
-    return { ...expired, of: { rows: 0, files: 0, versions: 0 } };
-  }
-  const rows = await count(`SELECT rows FROM _sync_tables WHERE ${ofTable}`, {});
-  const files = await count(`SELECT count(file) FROM _sync_downloads WHERE ${ofTable}`, {});
+  const rows = await count(`rows FROM _sync_tables WHERE ${ofTable}`, {});
+  const files = await count(`count(file) FROM _sync_downloads WHERE ${ofTable}`, {});
   const closed = expired.versions === 0 ? 0 : await countVersions(tx, ledger.records, of);
   return { ...expired, of: { rows, files, versions: rows + closed } };
 }
@@ -749,8 +739,7 @@ async function noteChecked(
      ON CONFLICT (connector, entity) DO UPDATE SET checked_at = excluded.checked_at, withheld = excluded.withheld`,
     { ...of, at: instant(ledger.clock.now()), withheld: retention.withheld },
   );
-  const { quarantinedBefore: before } = retention;
-  return before === null ? 0 : await tx.run(`DELETE ${isOldRefused}`, { ...of, before });
+  return await tx.run(`DELETE ${isOldRefused}`, { ...of, before: retention.quarantinedBefore });
 }
 
 /** Steps in the sink itself after rows are removed. */

@@ -112,8 +112,7 @@ async function ensureTables({
   const planned = new Map<EntityName, PlannedTable>();
   for (const [index, table] of tables.entries()) {
     const { stored = [], filled = [], retyped = [] } = changes[index] ?? {};
-    const ofRows = kept.get(table.entity);
-    const place = { connector, table, stored, ...(ofRows === undefined ? {} : { versions: ofRows }) };
+    const place = { connector, table, stored, versions: kept.get(table.entity) };
     await records.ensure(tx, place);
     if (retyped.length > 0) await records.retype(tx, place, retyped, 'string');
     await records.fill(tx, place, filled, stamp);
