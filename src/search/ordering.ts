@@ -1,6 +1,6 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import * as z from 'zod';
-import { writeJson, type JsonObject, type JsonValue } from '../core/json.ts';
+import { readJson, writeJson, type JsonObject, type JsonValue } from '../core/json.ts';
 import { valueAt } from './field-value.ts';
 import { comparable, conditionMatcher, wordMatcher } from './match-condition.ts';
 import { type NativeColumn, nativeColumn } from './narrowing.ts';
@@ -29,10 +29,11 @@ export interface KeyRule {
 }
 
 /**
- * The sort key of a record: bytes, a character each, that sort as values of any type do. Booleans, numbers, texts by
- * code point (times as instants), then objects and arrays by their JSON text. Null is before all of them.
+ * The sort key of a record: its kind and its value. Booleans, numbers, texts (times as instants), then objects and
+ * arrays by their JSON text; null is before all of them. Texts stand as their UTF-8, a byte in each character, which
+ * sorts by code point.
  */
-export type OrderKey = string | null;
+export type OrderKey = readonly [kind: number, value: number | bigint | string] | null;
 
 /** A row's place in the order. */
 export interface Position {
@@ -79,70 +80,34 @@ export function positionOrder({ keys, rows }: OrderRule): (left: Position, right
 /** Ascending. */
 export function compareKeys(left: OrderKey, right: OrderKey): number {
   if (left === null || right === null) return Number(right === null) - Number(left === null);
-  return left < right ? -1 : Number(left > right);
+  if (left[0] !== right[0]) return left[0] - right[0];
+  return left[1] < right[1] ? -1 : Number(left[1] > right[1]);
 }
 
 // --- Keys
 
-/** Bytes of a key that count; of a text, therefore, about its first 500. Memory and cursors stay small. */
+/** Bytes of a text that count, about its first 500. Memory and cursors stay small. */
 const maxBytes = 512;
 
 function orderKey(value: JsonValue): OrderKey {
   if (value === null) return null;
-  return keyBytes(value).subarray(0, maxBytes).toString('latin1');
+  if (typeof value === 'boolean') return [1, Number(value)];
+  if (typeof value === 'number' || typeof value === 'bigint') return [2, value];
+  return typeof value === 'string' ? [3, bytesOf(comparable(value))] : [4, bytesOf(writeJson(value))];
 }
 
-function keyBytes(value: NonNullable<JsonValue>): Buffer {
-  if (typeof value === 'boolean') return Buffer.from([1, Number(value)]);
-  if (typeof value === 'number') {
-    return Buffer.concat([Buffer.from([2]), doubleBytes(value), Buffer.from([exact])]);
-  }
-  if (typeof value === 'bigint') return Buffer.concat([Buffer.from([2]), integerBytes(value)]);
-  return typeof value === 'string' ? textBytes(3, comparable(value)) : textBytes(4, writeJson(value));
-}
-
-function textBytes(kind: number, text: string): Buffer {
+function bytesOf(text: string): string {
   // A character takes a byte at least, so nothing further can count.
-  return Buffer.from(String.fromCharCode(kind) + text.slice(0, maxBytes));
-}
-
-/** Behind a double: the number is that double. */
-const exact = 0x80;
-
-/** IEEE 754 as bytes that sort: the sign turned, and of negative numbers everything. */
-function doubleBytes(value: number): Buffer {
-  const bytes = Buffer.alloc(8);
-  bytes.writeDoubleBE(value === 0 ? 0 : value);
-  if (value < 0) return Buffer.from(bytes.map((byte) => byte ^ 0xff));
-  bytes.writeUInt8(bytes.readUInt8() ^ 0x80);
-  return bytes;
-}
-
-/**
- * The nearest double, then by how much the integer is above or below it: as many digits as that has, and the digits.
- */
-function integerBytes(value: bigint): Buffer {
-  const nearest = Number(value);
-  const distance = Number.isFinite(nearest) ? value - BigInt(nearest) : value;
-  const digits = (distance < 0n ? -distance : distance).toString(16);
-  const length = Buffer.alloc(4);
-  length.writeUInt32BE(digits.length);
-  const size = Buffer.concat([length, Buffer.from(digits)]);
-  if (distance === 0n) return Buffer.concat([doubleBytes(nearest), Buffer.from([exact])]);
-  return distance > 0n
-    ? Buffer.concat([doubleBytes(nearest), Buffer.from([0x81]), size])
-    : Buffer.concat([doubleBytes(nearest), Buffer.from([0x7f]), size.map((byte) => byte ^ 0xff)]);
+  return Buffer.from(text.slice(0, maxBytes)).subarray(0, maxBytes).toString('latin1');
 }
 
 /** The number or text that a key was made of, a time in UTC; null where it does not have all of that. */
-export function valueOfKey(key: string): NonNullable<Scalar> | null {
-  const [kind, ...bytes] = Buffer.from(key, 'latin1');
-  if (kind === 3) return key.length < maxBytes ? Buffer.from(bytes).toString() : null;
-  if (kind !== 2 || bytes.length !== 9 || bytes[8] !== exact) return null;
-  const isNegative = ((bytes[0] ?? 0) & 0x80) === 0;
-  const double = Buffer.from(isNegative ? bytes.map((byte) => byte ^ 0xff) : bytes);
-  if (!isNegative) double.writeUInt8(double.readUInt8() ^ 0x80);
-  return double.readDoubleBE();
+export function valueOfKey(key: NonNullable<OrderKey>): NonNullable<Scalar> | null {
+  const [kind, value] = key;
+  if (typeof value === 'string') {
+    return kind === 3 && value.length < maxBytes ? Buffer.from(value, 'latin1').toString() : null;
+  }
+  return kind === 2 && typeof value === 'number' ? value : null;
 }
 
 // --- Rank: how well a record meets the words of a filter
@@ -226,8 +191,10 @@ export function cursorSeal(
 
 /** A cursor fits into a request: there are few keys, and a key is short. */
 export function writeCursor({ keys, row }: Position, seal: CursorSeal): string {
-  const bytes = keys.map((key) => (key === null ? null : Buffer.from(key, 'latin1').toString('base64url')));
-  const payload = Buffer.from(JSON.stringify([seal.query, row, ...bytes])).toString('base64url');
+  const written = keys.map((key) =>
+    typeof key?.[1] === 'string' ? [key[0], Buffer.from(key[1], 'latin1').toString('base64url')] : key,
+  );
+  const payload = Buffer.from(writeJson([seal.query, row, ...written])).toString('base64url');
   return `${payload}.${signature(payload, seal)}`;
 }
 
@@ -253,15 +220,17 @@ export function readCursor(cursor: string, seal: CursorSeal): Position {
 }
 
 function signature(payload: string, { key }: CursorSeal): string {
-  return createHmac('sha256', key).update('search cursor 2\n').update(payload).digest('base64url');
+  return createHmac('sha256', key).update('search cursor 3\n').update(payload).digest('base64url');
 }
 
-const writtenKey = z
-  .string()
-  .transform((bytes) => Buffer.from(bytes, 'base64url').toString('latin1'))
-  .nullable();
+const writtenValue = z.union([
+  z.number(),
+  z.bigint(),
+  z.string().transform((bytes) => Buffer.from(bytes, 'base64url').toString('latin1')),
+]);
+const writtenKey = z.tuple([z.number(), writtenValue]).nullable();
 
 const payloadText = z
   .string()
-  .transform((text): unknown => JSON.parse(text))
+  .transform((text): unknown => readJson(text))
   .pipe(z.tuple([z.string(), z.number()]).rest(writtenKey));
