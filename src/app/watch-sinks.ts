@@ -1,11 +1,11 @@
-import { answeredWithin, type Clock, instant } from '../core/clock.ts';
+import { answeredWithin, type Clock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { connectorsBySink, sinksOf } from '../settings/choices.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import { NoSinkYetError } from '../sinks/sink-errors.ts';
-import type { DayOfEntity, RunFacts } from '../sinks/ledger-reader.ts';
+import type { RunFacts } from '../sinks/ledger-reader.ts';
 import { accessSink, openExistingHistory } from '../sinks/registry.ts';
-import type { LedgerReader, ServedLedger } from '../sinks/sink-access.ts';
+import type { ServedLedger } from '../sinks/sink-access.ts';
 import type { SinkOverview } from './connector-states.ts';
 
 /** Longer than any usable sink takes to answer. */
@@ -42,14 +42,17 @@ export function watchSinks(connectors: readonly ConnectorSettings[], clock: Cloc
       }
       return { overviews, unreadable, version };
     },
-    /** As `readRecentHistory`, of connectors whose sinks have just been read. */
-    recentHistory: (of: readonly ConnectorSettings[], runLimit: number, nowMs: number) =>
-      readRecentHistory(
-        of,
-        ({ name }) => sinks.find(({ sink }) => sink.name === name)?.watched.ledger() ?? null,
-        runLimit,
-        nowMs,
-      ),
+    /** The newest runs of connectors whose sinks have just been read, newest first. */
+    recentRuns: async (of: readonly ConnectorSettings[], limit: number) => {
+      const runs = new Map<ConnectorName, readonly RunFacts[]>();
+      const readSink = async (sink: SinkSettings, ofSink: readonly ConnectorSettings[]): Promise<void> => {
+        const ledger = sinks.find((one) => one.sink.name === sink.name)?.watched.ledger();
+        const names = ofSink.map(({ name }) => name);
+        for (const [name, found] of (await ledger?.recentRuns(names, limit)) ?? []) runs.set(name, found);
+      };
+      await Promise.all(connectorsBySink(of).map(async (one) => await readSink(...one)));
+      return runs;
+    },
     [Symbol.asyncDispose]: async (): Promise<void> => {
       for (const { watched } of sinks) await watched[Symbol.asyncDispose]();
     },
@@ -88,81 +91,19 @@ function watchSink(sink: SinkSettings) {
   };
 }
 
-/** Recent activity of a connector. */
-interface RecentHistory {
-  /** Newest first. */
-  readonly runs: readonly RunFacts[];
-  /** Changes of its rows on this day (UTC); null if nothing changed. */
-  readonly today: RowChanges | null;
-}
-
-/** The newest runs of each connector, and what changed today. `ledgerOf` null: there is no sink yet. */
-async function readRecentHistory(
-  connectors: readonly ConnectorSettings[],
-  ledgerOf: (sink: SinkSettings) => Pick<LedgerReader, 'recentRuns' | 'days'> | null,
-  runLimit: number,
-  nowMs: number,
-): Promise<ReadonlyMap<ConnectorName, RecentHistory>> {
-  const known = new Map<ConnectorName, RecentHistory>();
-  const readSink = async (sink: SinkSettings, ofSink: readonly ConnectorSettings[]): Promise<void> => {
-    const ledger = ledgerOf(sink);
-    const only = ofSink.map(({ name }) => name);
-    const runs = await ledger?.recentRuns(only, runLimit);
-    const days = (await ledger?.days({ since: dayOf(nowMs), only })) ?? [];
-    for (const name of only) {
-      const today = days.filter(({ connector }) => connector === name);
-      known.set(name, {
-        runs: runs?.get(name) ?? [],
-        today: today.length === 0 ? null : sumOf(today),
-      });
-    }
-  };
-  await Promise.all(connectorsBySink(connectors).map(async (one) => await readSink(...one)));
-  return known;
-}
-
-const shownDays = 30;
-
 /**
  * History of one connector, each list newest first and at most `limit` long. `counts`: the work of the newest run so
- * far; `progress`: the state that its process shows; `days`: the changes of the last 30 days.
+ * far; `progress`: the state that its process shows.
  */
-export async function readConnectorHistory(
-  { name, sink }: ConnectorSettings,
-  { limit, nowMs }: { readonly limit: number; readonly nowMs: number },
-) {
+export async function readConnectorHistory({ name, sink }: ConnectorSettings, limit: number) {
   await using history = await openExistingHistory(sink);
   const runs = (await history?.runs({ connector: name, limit })) ?? [];
   const newest = runs[0];
-  const since = dayOf(nowMs - (shownDays - 1) * dayMs);
   return {
     runs,
     progress: newest?.state === 'running' ? ((await history?.progress(newest.run)) ?? null) : null,
     counts: newest === undefined ? [] : ((await history?.counts(newest.run)) ?? []),
     actions: (await history?.actions({ connector: name, limit })) ?? [],
     drift: (await history?.drift(name)) ?? [],
-    changes: (await history?.days({ since, only: [name] })) ?? [],
-    /** The days that `changes` is of, oldest first. */
-    days: Array.from({ length: shownDays }, (_, index) => dayOf(nowMs - (shownDays - 1 - index) * dayMs)),
   };
-}
-
-export type RowChanges = Pick<DayOfEntity, 'added' | 'changed' | 'deleted' | 'revived'>;
-
-export function sumOf(changes: readonly RowChanges[]): RowChanges {
-  const sum = { added: 0, changed: 0, deleted: 0, revived: 0 };
-  for (const one of changes) {
-    sum.added += one.added;
-    sum.changed += one.changed;
-    sum.deleted += one.deleted;
-    sum.revived += one.revived;
-  }
-  return sum;
-}
-
-const dayMs = 24 * 60 * 60 * 1000;
-
-/** The day in UTC: `2026-03-01`. */
-function dayOf(ms: number): string {
-  return instant(ms).slice(0, 10);
 }

@@ -40,7 +40,7 @@ import {
   wideTable,
 } from './layout.ts';
 import { lastRunText, nextRunText } from './overview-page.ts';
-import { barsLegend, dayBars, runBars, tookMs } from './run-bars.ts';
+import { barsLegend, runBars, tookMs } from './run-bars.ts';
 
 type ConnectorData = Extract<Awaited<ReturnType<typeof readConnectorPage>>, { kind: 'read' }>;
 
@@ -59,7 +59,7 @@ export async function readConnectorPage(
   if (away !== undefined) return { kind: 'unreadable', problem: away.problem } as const;
   const overview = overviewOf(overviews, connector);
   const [stored] = await readStatuses([connector], overviews);
-  const past = await readConnectorHistory(connector, { limit: shown, nowMs });
+  const past = await readConnectorHistory(connector, shown);
   const [newest] = past.runs;
   return {
     kind: 'read',
@@ -198,7 +198,6 @@ function actLinks({ connector: { name }, overview, running }: ConnectorData, wor
 const entityColumns = [
   'entity',
   ...numbers('rows', 'deleted', 'look deleted', 'listings', 'left to read', 'quarantined', 'undeclared'),
-  'last 30 days',
   'complete',
   'last complete read',
   'fresh up to',
@@ -230,10 +229,6 @@ function entityCells(
     some(status?.due),
     some(status?.quarantined),
     some(undeclared),
-    dayBars(
-      past.days,
-      past.changes.filter((one) => one.entity === entity),
-    ),
     completeness === null
       ? ''
       : html`<span class="${completeness === 'part-missing' ? 'late' : ''}"

@@ -19,7 +19,7 @@ import {
   targetLinks,
   troubleText,
 } from './layout.ts';
-import { barsLegend, changesText, runBars, shownRuns, total } from './run-bars.ts';
+import { barsLegend, runBars, shownRuns } from './run-bars.ts';
 
 /**
  * All connectors at a glance: problems for a person, problems that heal by themselves, and a line for each connector.
@@ -182,10 +182,7 @@ function connectorRow(one: OverviewData['shown'][number], { nowMs }: PageWorld):
       ${lastRunText(overview, './', nowMs) ?? html`<span class="faint">never</span>`}
     </td>
     <td data-title="Next run">${nextRunText(connector, overview, nowMs)}</td>
-    <td data-title="Rows" class="number">
-      ${count(overview?.rows ?? 0)}
-      ${one.today === null ? '' : disclosed(`${count(total(one.today))} changed today`, html`<span>${changesText(one.today)}</span>`)}
-    </td>
+    <td data-title="Rows" class="number">${count(overview?.rows ?? 0)}</td>
     <td data-title="Last runs">${runs.length === 0 ? '' : runBars(runs, './')}</td>
   </tr>`;
 }
@@ -301,18 +298,13 @@ export async function readOverviewPage(
   const pages = Math.max(1, Math.ceil(matching.length / perPage));
   const page = Math.min(query.page, pages);
   const shown = matching.slice((page - 1) * perPage, page * perPage);
-  const recent = await watched.recentHistory(
+  const runs = await watched.recentRuns(
     shown.map(({ connector }) => connector),
     shownRuns,
-    nowMs,
   );
   return {
     query: { ...query, page },
-    shown: shown.map((one) => ({
-      ...one,
-      runs: recent.get(one.connector.name)?.runs ?? [],
-      today: recent.get(one.connector.name)?.today ?? null,
-    })),
+    shown: shown.map((one) => ({ ...one, runs: runs.get(one.connector.name) ?? [] })),
     total: matching.length,
     pages,
     /** Numbers of connectors that the text matches, by health word. */

@@ -37,17 +37,6 @@ export interface StoredOrigin extends StoredIdentity {
   readonly connector: ConnectorName;
 }
 
-export interface DayOfEntity {
-  readonly connector: ConnectorName;
-  readonly entity: EntityName;
-  /** Day in UTC: `2026-03-01`. */
-  readonly day: string;
-  readonly added: number;
-  readonly changed: number;
-  readonly deleted: number;
-  readonly revived: number;
-}
-
 export interface PausedConnector extends Pause {
   readonly connector: ConnectorName;
 }

@@ -44,7 +44,7 @@ export function describeSink(name: string, kind: SinkKind): void {
     describe('complete reads', () => completeReads(kind));
     describe('doubts', () => doubting(kind));
     describe('operating', () => operating(kind));
-    describe('noting days and acts', () => noting(kind));
+    describe('noting acts', () => noting(kind));
     describe('notifying people', () => telling(kind));
   });
 }

@@ -164,16 +164,6 @@ describe('the page of a connector', () => {
     expect((await lines('leads')).join()).toMatch(/schema automations: undeclared fields: /);
   });
 
-  it('says how many rows were added, changed and deleted on each day', async () => {
-    const body = await page('/connectors/newsletter');
-    const [first = ''] = (await world.runsOf('newsletter')).toReversed();
-    const today = first.replace(/^(\d{4})(\d\d)(\d\d)T.*$/, '$1-$2-$3');
-    expect(body).toMatch(new RegExp(`<title>\\w{3} ${today}: [\\d,]+ added`));
-    expect(body).toMatch(/<svg\s+class="bars days"\s+role="img"\s+aria-label="Last 30 days: [\d,]+ added"/);
-    await using now = await serveUi({ config: world.config });
-    expect(rowsOf((await now.get('/?q=newsletter')).body)[0]).toMatch(/ [\d,]+ changed today [\d,]+ added /);
-  });
-
   it('shows more of a long timeline on demand', () => {
     const action = { action: 'pause', connector: null, entity: null, detail: {}, run: null } as const;
     const actions = Array.from({ length: 60 }, (_, id) => {
@@ -185,8 +175,6 @@ describe('the page of a connector', () => {
       counts: [],
       actions,
       drift: [],
-      changes: [],
-      days: [],
     };
     const few = String(timeline({ past, shown: 50 }, Date.UTC(2026, 0, 2)));
     expect(rowsOf(few).length).toBe(50);

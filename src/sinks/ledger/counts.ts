@@ -16,7 +16,6 @@ import { SyncError } from '../../core/errors.ts';
 import type { EntityMissing } from '../deletes.ts';
 import type { EntityReport, RowsOf, RunReport } from '../run-report.ts';
 import { instant, type Instant } from '../../core/clock.ts';
-import type { DayOfEntity } from '../ledger-reader.ts';
 
 /** `_sync_counts`: outcomes of all records of a run, per entity. Adds these counts; each entity once. */
 export function addCounts(tx: Tx, run: RunId, counted: readonly EntityCounts[]): void {
@@ -194,56 +193,7 @@ export function weighRows({
   return { live, dayAgo: Math.max(0, live - addedInDay + deletedInDay), deletedInDay };
 }
 
-/** More than a year, so that a day can be compared with the same one a year before. */
-const keptDays = 400;
 const dayMs = 24 * 60 * 60 * 1_000;
-
-/** The day of UTC: `2026-03-01`. */
-export function dayOf(at: Instant): string {
-  return at.slice(0, '2026-03-01'.length);
-}
-
-const kinds = ['added', 'changed', 'deleted', 'revived'] as const;
-
-type RowsOfDay = { readonly entity: EntityName } & Partial<Readonly<Record<(typeof kinds)[number], number>>>;
-
-/** Adds these to the day, each entity once. Where nothing changed there is no statement. */
-export function noteInDays(
-  tx: Tx,
-  connector: ConnectorName,
-  changes: readonly RowsOfDay[],
-  now: Instant,
-): void {
-  const noted = changes.filter((one) => kinds.some((kind) => (one[kind] ?? 0) > 0));
-  if (noted.length === 0) return;
-  tx.put(
-    `INSERT INTO _sync_days AS d (connector, entity, day, ${kinds.join(', ')})
-     SELECT CAST(:connector AS text), v.entity, CAST(:day AS text), ${kinds.map((kind) => `v.${kind}`).join(', ')}
-     FROM {v: entity text, ${kinds.map((kind) => `${kind} bigint`).join(', ')}} ORDER BY v.entity
-     ON CONFLICT (connector, entity, day) DO UPDATE SET ${kinds.map((kind) => `${kind} = d.${kind} + excluded.${kind}`).join(', ')}`,
-    {
-      connector,
-      day: dayOf(now),
-      v: noted.map((one) => ({ added: 0, changed: 0, deleted: 0, revived: 0, ...one })),
-    },
-  );
-}
-
-/**
- * Counts of changed rows on each day from `since` (`2026-03-01`, UTC) on, by connector, entity and day; days without a
- * change are left out.
- */
-export async function readDays(
-  tx: Tx,
-  { since, only }: { readonly since: string; readonly only?: readonly ConnectorName[] },
-): Promise<readonly DayOfEntity[]> {
-  const which = only === undefined ? '' : 'AND connector IN {only text}';
-  return await tx.rows<DayOfEntity>(
-    `SELECT connector, entity, day, ${kinds.join(', ')} FROM _sync_days
-     WHERE day >= :since ${which} ORDER BY connector, entity, day`,
-    { since, ...(only === undefined ? {} : { only }) },
-  );
-}
 
 /** The hour in which rows come and go: `2026-03-01T10`. */
 export function hourOf(at: Instant): string {
@@ -305,10 +255,8 @@ export async function dayChanges(
   return new Map(rows.map(({ entity, added, deleted }) => [entity, { added, deleted }]));
 }
 
-/** Drops hours before the window, and days past their retention. */
-export function pruneDays(tx: Tx, connector: ConnectorName, now: Instant): void {
+/** Drops hours before the window. */
+export function pruneHours(tx: Tx, connector: ConnectorName, now: Instant): void {
   const hour = firstHourOfDay(now);
   tx.put(`DELETE FROM _sync_hours WHERE connector = :connector AND hour < :hour`, { connector, hour });
-  const day = dayOf(instant(Date.parse(now) - keptDays * dayMs));
-  tx.put(`DELETE FROM _sync_days WHERE connector = :connector AND day < :day`, { connector, day });
 }

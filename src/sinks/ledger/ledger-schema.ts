@@ -62,10 +62,6 @@
  * one than `version`. `file` to `stored_run` is what the folder has; `stored_version` is null again as soon as another
  * version is wanted. `replaced`: a name to be removed, which an earlier version had.
  *
- * `_sync_days`: what became of an entity's rows on each day of UTC (`2026-03-01`), in runs of every kind. `added`: rows
- * that were stored for the first time, those of the first load included. `changed`: rows whose content is another one.
- * `deleted` and `revived`: tombstones that were set and taken back.
- *
  * `_sync_actions`: what people did to the connectors of a sink, noted in the transaction that does it. `connector` is
  * null where it concerned none alone, `run` names the run that did it or that it was about; `detail` is an object as
  * JSON.
@@ -371,17 +367,6 @@ CREATE TABLE _sync_downloads (
 );
 CREATE INDEX _sync_downloads_wanted ON _sync_downloads (connector, entity, failed_at NULLS FIRST, id) WHERE is_wanted = 1;
 CREATE INDEX _sync_downloads_replaced ON _sync_downloads (connector) WHERE replaced IS NOT NULL;
-
-CREATE TABLE _sync_days (
-  connector TEXT NOT NULL,
-  entity TEXT NOT NULL,
-  day TEXT NOT NULL,
-  added BIGINT NOT NULL,
-  changed BIGINT NOT NULL,
-  deleted BIGINT NOT NULL,
-  revived BIGINT NOT NULL,
-  PRIMARY KEY (connector, entity, day)
-) WITH (fillfactor = 50);
 
 CREATE TABLE _sync_actions (
   id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -104,11 +104,7 @@ export async function storeRows(
   }
   const { current, held, stamp, tx } = commit;
   current.raw.save(tx);
-  const stored = [...batches.values()].map(({ entity, inserted, revived, updated }) => {
-    // A row that came back counts as updated.
-    return { entity, inserted, revived, changed: updated - revived };
-  });
-  noteStored(tx, held.connector, stored, { origin: current.origin, now: stamp.now, numbers });
+  noteStored(tx, held.connector, [...batches.values()], { origin: current.origin, now: stamp.now, numbers });
   return counts;
 }
 

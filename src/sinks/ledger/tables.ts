@@ -7,7 +7,7 @@ import type { RecordTables, KeptVersions } from './driver.ts';
 import { columnOf, type Tx, cellOf, quoted } from '../../sql/database.ts';
 import type { Instant } from '../../core/clock.ts';
 import { versionsName } from '../records/own-names.ts';
-import { noteInDay, noteInDays } from './counts.ts';
+import { noteInDay } from './counts.ts';
 import type { Lease } from '../lease.ts';
 import {
   nothingStored,
@@ -325,8 +325,6 @@ interface StoredOf {
   readonly inserted: number;
   /** Tombstones that were taken back. */
   readonly revived: number;
-  /** Rows whose content is another one. */
-  readonly changed: number;
 }
 
 /** The rows of a table, in numbers. */
@@ -352,8 +350,7 @@ export async function tableNumbers(tx: Tx, of: OfEntities): Promise<ReadonlyMap<
 }
 
 /**
- * Counts stored rows, once for each entity: in the tables, in the counts of days and, as added rows, in the account of
- * the last 24 hours.
+ * Counts stored rows, once for each entity: in the tables and, as added rows, in the account of the last 24 hours.
  */
 export function noteStored(
   tx: Tx,
@@ -366,8 +363,6 @@ export function noteStored(
     readonly numbers: ReadonlyMap<EntityName, TableNumbers>;
   },
 ): void {
-  const changes = stored.map(({ inserted, ...one }) => ({ ...one, added: inserted }));
-  noteInDays(tx, connector, changes, chain.now);
   const changed = stored.filter(({ inserted, revived }) => inserted + revived > 0);
   if (changed.length === 0) return;
   tx.put(

@@ -819,7 +819,6 @@ const ledgerTables: Readonly<Record<string, string>> = {
     'run, number, origin, scope, continues, can_continue, state, started_at, finished_at, report, kind, chain, is_full',
   _sync_counts: 'run, entity, fetched, filtered, quarantined, inserted, updated, duplicate, unchanged',
   _sync_hours: 'entity, hour, added, deleted',
-  _sync_days: 'entity, day, added, changed, deleted, revived',
   _sync_masks: 'entity, mask, key_id, since, read_at',
   _sync_conditions: 'kind, subject, since, detail',
   _sync_drift: 'entity, field, kind, type, first_seen_at, first_run, is_refused',

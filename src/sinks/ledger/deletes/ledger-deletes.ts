@@ -3,7 +3,7 @@ import { grouped } from '../../../core/grouped.ts';
 import type { ConnectorName, EntityName, RunId } from '../../../core/names.ts';
 import { noCounts, type PageCounts } from '../../../core/records.ts';
 import { ask, textHash, quoted } from '../../../sql/database.ts';
-import { weighRows, addCounts, dayChanges, noteInDay, noteInDays } from '../counts.ts';
+import { weighRows, addCounts, dayChanges, noteInDay } from '../counts.ts';
 import { believedUntil, standing } from '../../decisions/becoming-due.ts';
 import {
   areOwnRowsSwept,
@@ -426,7 +426,6 @@ export async function deleteRows(
   const table = current.tables.get(entity);
   await table?.tombstone(tx, rows, stamp);
   addDeleted(tx, of, rows.length);
-  noteInDays(tx, connector, [{ entity, deleted: rows.length }], stamp.now);
   await leaveAllPlaces(tx, of, rows);
   endMissing(tx, of, rows);
   await endFiles(tx, of, keyTexts);

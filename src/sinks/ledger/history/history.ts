@@ -31,7 +31,7 @@ import {
   readUnfinishedCopy,
   storedOrigins,
 } from '../held-connectors.ts';
-import { countsOfRun, readDays } from '../counts.ts';
+import { countsOfRun } from '../counts.ts';
 import { readsAgree } from '../deletes/noted-rows.ts';
 import type { RecordTables } from '../driver.ts';
 import { readOutbox } from '../notices/ledger-notices.ts';
@@ -90,7 +90,6 @@ export function ledgerReader(
     removal: asked(readRemoval),
     drift: asked(readDrift),
     actions: asked(readActions),
-    days: asked(readDays),
     masks: asked(readMasks),
     outbox: asked(readOutbox),
     purged: asked(readPurgeNotes),

@@ -19,7 +19,7 @@ import type {
 import type { WithheldOf } from '../../requests.ts';
 import type { RunReport } from '../../run-report.ts';
 import { parseColumns, parseReport } from '../../stored-json.ts';
-import { hasWritten, readDays } from '../counts.ts';
+import { hasWritten } from '../counts.ts';
 import { readPurgeWork } from '../purges/purge-notes.ts';
 import { hasBegun } from '../runs/run-chains.ts';
 import { SyncError } from '../../../core/errors.ts';
@@ -531,7 +531,6 @@ export async function servedLedger(sink: ServedSink) {
     },
     recentRuns: (connectors: readonly ConnectorName[], limit: number) =>
       sink.read((tx) => readRecentRuns(tx, connectors, limit)),
-    days: (asked: Parameters<typeof readDays>[1]) => sink.read((tx) => readDays(tx, asked)),
     /** Reason why the sink cannot be read, tried now; null while it can, or while the sink is lost. */
     problem: async () => {
       if ((await lost()) !== null) return null;

@@ -248,10 +248,9 @@ async function putBack(
   const keyTexts = back.map(({ keyText }) => keyText);
   await giveBackBelow(commit, entity, keyTexts);
   await beginFiles(tx, { connector, entity }, keyTexts);
-  const changed = revived.length + restored.length - back.length;
   const numbers = await tableNumbers(tx, { connector, entities: [entity] });
   const chain = { origin: current.origin, now: stamp.now, numbers };
-  noteStored(tx, connector, [{ entity, inserted: 0, revived: back.length, changed }], chain);
+  noteStored(tx, connector, [{ entity, inserted: 0, revived: back.length }], chain);
 }
 
 /** Walks the partitions below records that are live again. */

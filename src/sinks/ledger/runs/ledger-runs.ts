@@ -3,7 +3,7 @@ import { grouped } from '../../../core/grouped.ts';
 import { writeJson } from '../../../core/json.ts';
 import type { EntityName } from '../../../core/names.ts';
 import type { Tx } from '../../../sql/database.ts';
-import { accountingError, countsOfChain, countsOfRun, runsThatWrote, pruneDays } from '../counts.ts';
+import { accountingError, countsOfChain, countsOfRun, runsThatWrote, pruneHours } from '../counts.ts';
 import { openCollisions } from '../../decisions/meet-record.ts';
 import {
   chainReadings,
@@ -221,7 +221,7 @@ export async function finishRun(commit: Commit, report: RunReport): Promise<RunR
   if (isDoubted(stored)) await forbidContinuing(tx, connector);
   forgetRuns(commit);
   tx.put('DELETE FROM _sync_progress WHERE connector = :connector', { connector });
-  pruneDays(tx, connector, stamp.now);
+  pruneHours(tx, connector, stamp.now);
   pruneActions(tx, connector, stamp.now);
   return wrong;
 }
