@@ -277,37 +277,17 @@ export function isUniqueInListing(field: string, { key, parents }: EntityFile): 
   return key.includes(field) && key.every((part) => part === field || isFilled(part));
 }
 
-/** A list parameter that the walk itself sets: neither a person nor a definition chooses its value. */
-interface PagingParam {
-  /** The name that the definition gives the parameter by. */
-  readonly role: 'offsetParam' | 'pageParam' | 'tokenParam' | 'sizeParam';
-  readonly name: string;
-  /** One of them must be declared. */
-  readonly types: readonly ('integer' | 'string')[];
-}
-
-export function pagingParams(pagination: Frozen<EntityFile['pagination']>): readonly PagingParam[] {
-  const param = (role: PagingParam['role'], name: string, ...types: PagingParam['types']): PagingParam => ({
-    role,
-    name,
-    types,
+/**
+ * The list parameters that the walk itself sets: neither a person nor a definition chooses their values. `role`: the
+ * name that the definition gives the parameter by; one of the `types` must be declared.
+ */
+export function pagingParams(pagination: Frozen<EntityFile['pagination']>) {
+  const tokenTypes = pagination.kind === 'lastRecord' ? ['string', 'integer'] : ['string'];
+  const given = { offsetParam: null, pageParam: null, tokenParam: null, sizeParam: null, ...pagination };
+  return (['offsetParam', 'pageParam', 'tokenParam', 'sizeParam'] as const).flatMap((role) => {
+    const name: string | null = given[role];
+    return name === null ? [] : [{ role, name, types: role === 'tokenParam' ? tokenTypes : ['integer'] }];
   });
-  const size =
-    pagination.kind === 'single' || pagination.sizeParam === null
-      ? []
-      : [param('sizeParam', pagination.sizeParam, 'integer')];
-  switch (pagination.kind) {
-    case 'offset':
-      return [param('offsetParam', pagination.offsetParam, 'integer'), ...size];
-    case 'page':
-      return [param('pageParam', pagination.pageParam, 'integer'), ...size];
-    case 'pageToken':
-      return [param('tokenParam', pagination.tokenParam, 'string'), ...size];
-    case 'lastRecord':
-      return [param('tokenParam', pagination.tokenParam, 'string', 'integer'), ...size];
-    case 'single':
-      return [];
-  }
 }
 
 /** A line of a definition file that begins with `# TODO`: the entity is not synced before a person has removed it. */

@@ -70,7 +70,7 @@ describe('definitions show', () => {
     expect(stdout).toContain(`list_members: People on a list, with what is known of each
   key       list_id, id
   parent    lists (list_id is its id)
-  pages     by offset (offset), 1,000 records each (count)
+  pages     by offset (offset, count), at most 1,000 records each
   order     by last_changed
   changes   by last_changed: asks with since_last_changed for what changed,
             again from 1m before the newest known
@@ -556,22 +556,13 @@ describe('what is tried', () => {
     expect(code).toBe(2);
     expect(stderr).toBe(
       'Error: list_members has a listing for each record of its parent, and needs list_id (the id of a record of lists). ' +
-        'Try lists first: "npx --no-install connector-sync definitions try email-marketing lists --connector newsletter"; it shows values. ' +
+        'Try lists first, which shows values. ' +
         'Then add --param list_id=<id>.\n',
     );
-    const parent = await world.cli(
-      'definitions',
-      'try',
-      'email-marketing',
-      'lists',
-      '--connector',
-      'newsletter',
-    );
-    const [, found] =
-      /definitions try email-marketing list_members --param (\S+) --connector newsletter$/m.exec(
-        parent.stdout,
-      ) ?? [];
-    const child = await world.cli(...asked, '--param', found ?? '');
+    const [lists] = await world.json('definitions', 'try', 'email-marketing', 'lists');
+    const { calls } = lists as unknown as { readonly calls: readonly Tried[] };
+    const [found] = calls[0]?.children.filter(({ entity }) => entity === 'list_members') ?? [];
+    const child = await world.cli(...asked, '--param', `list_id=${textOf(found?.params['list_id'] ?? null)}`);
     expect(child.code).toBe(0);
     expect(child.stdout).toMatch(/^ {2}list_id +id +email_address/m);
   });
@@ -604,7 +595,7 @@ describe('what is tried', () => {
 
 interface Tried {
   readonly rows: readonly { readonly rows: readonly { readonly fields: JsonObject }[] }[];
-  readonly children: readonly object[];
+  readonly children: readonly { readonly entity: string; readonly params: JsonObject }[];
 }
 
 describe('a definition whose type the config masks', () => {

@@ -219,9 +219,6 @@ function showNext(
         : [`definitions try ${path} ${entity}`, `init --direct ${path}`];
     terminal.print(`Next, ${nextOf[mode]}:`, ...lines.map((line) => `  ${program} ${line}`));
   }
-  const rate =
-    'The limit of 2 calls a second is guessed: if the service allows more, raise rateLimit in the file.';
-  terminal.print(...wrapped(rate, terminal.columns()));
 }
 
 const nextOf: Readonly<Record<ModeName, string>> = {

@@ -3,6 +3,7 @@ import { type Definition, type Entity, pagingParams, type Parent } from '../../.
 import { firstNames, suggestName } from '../../../definitions/suggest-name.ts';
 import { isDeclaredName } from '../../../core/names.ts';
 import { usage } from '../../../core/errors.ts';
+import { walkParams } from '../../../settings/connector-settings.ts';
 import { formatDuration } from '../../../settings/texts.ts';
 import { count, counted } from '../../../telemetry/format.ts';
 import { command, type CommandContext } from '../../command.ts';
@@ -128,24 +129,15 @@ function parentText({ entity, params, byDefault, when }: Parent): string {
 }
 
 function pagesText({ pagination }: Entity): string {
-  switch (pagination.kind) {
-    case 'offset':
-      return `by offset (${pagination.offsetParam}), ${count(pagination.maxSize)} records each (${pagination.sizeParam})`;
-    case 'page': {
-      const { pageParam, maxSize, sizeParam } = pagination;
-      return `by number (${pageParam}), ${count(maxSize)} records each${sizeParam === null ? '' : ` (${sizeParam})`}`;
-    }
-    case 'pageToken':
-    case 'lastRecord': {
-      const { tokenParam, sizeParam, maxSize } = pagination;
-      const size = maxSize === null ? '' : `, ${count(maxSize)} records each (${sizeParam ?? ''})`;
-      const token = pagination.kind === 'pageToken' ? 'token' : `the ${pagination.field} of the last record`;
-      return `by ${token} (${tokenParam})${size}`;
-    }
-    case 'single':
-      return 'one answer has everything';
-  }
+  if (pagination.kind === 'single') return 'one answer has everything';
+  const last = pagination.kind === 'lastRecord' ? `the ${pagination.field} of the last record` : null;
+  const params = pagingParams(pagination).map(({ name }) => name);
+  const { maxSize } = pagination;
+  const size = maxSize === null ? '' : `, at most ${count(maxSize)} records each`;
+  return `by ${last ?? pageWords[pagination.kind]} (${params.join(', ')})${size}`;
 }
+
+const pageWords = { offset: 'offset', page: 'number', pageToken: 'token', lastRecord: 'record' };
 
 function changesText({ incremental }: Entity): string {
   if (incremental === null) return 'every sync reads everything';
@@ -193,7 +185,10 @@ function fieldsText(entity: Entity, width: number | null): readonly string[] {
 
 function paramsText(entity: Entity, width: number | null): readonly string[] {
   const list = entity.actions.get('list');
-  const setBy = settersOf(entity);
+  const filled = entity.parents.flatMap(({ entity: parent, params }) =>
+    [...params].map(([name, field]) => [name, `${field} of ${parent}`] as const),
+  );
+  const setBy = new Map([...filled, ...walkParams(entity)]);
   const rows = [...(list?.params ?? [])].map(([name, param]) => [
     name,
     param.type,
@@ -207,18 +202,6 @@ function paramsText(entity: Entity, width: number | null): readonly string[] {
   ]);
   if (rows.length === 0) return ['list takes no parameters'];
   return ['parameters of list', ...indentedTable(leftColumns('name', 'type', 'notes'), rows, width)];
-}
-
-/** Parameters that the program sets, and the sources of their values. */
-function settersOf({ pagination, fixedParams, order, parents }: Entity): ReadonlyMap<string, string> {
-  return new Map([
-    ...parents.flatMap(({ entity, params }) =>
-      [...params].map(([name, field]) => [name, `${field} of ${entity}`] as const),
-    ),
-    ...pagingParams(pagination).map(({ name }) => [name, 'set page by page'] as const),
-    ...Object.keys(fixedParams).map((name) => [name, 'fixed'] as const),
-    ...Object.keys(order?.params ?? {}).map((name) => [name, 'sorts'] as const),
-  ]);
 }
 
 function describedEntity(entity: Entity, isWhole: boolean) {

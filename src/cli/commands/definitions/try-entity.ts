@@ -25,7 +25,6 @@ import type {
 import { count, counted, duration, printable, printableWithin, sizeText } from '../../../telemetry/format.ts';
 import { doubtText } from '../../../wording/run-report-table.ts';
 import { command, hostOf, wholeNumber, type CommandContext } from '../../command.ts';
-import { shellWord } from '../../environment.ts';
 import { configuredWorkspaces } from '../../find-in-workspaces.ts';
 import { exitCodeOfError, exitCodes, type ExitCode } from '../../output/exit-codes.ts';
 import { openPatientApp } from '../../output/show-run.ts';
@@ -65,13 +64,7 @@ Examples:
     const settings = await settingsIfAny(context);
     const definition = definitionFrom(nameOrFile, context, settings);
     const entity = entityNamed(definition, entityName);
-    const kept = [
-      ...(flags.connector === undefined ? [] : [`--connector ${shellWord(flags.connector)}`]),
-      ...flags.allowUpstreamHost.map((host) => `--allow-upstream-host ${shellWord(host)}`),
-    ];
-    const commandFor: CommandFor = (name, params) =>
-      [`${context.program} definitions try`, shellWord(nameOrFile), name, ...params, ...kept].join(' ');
-    const params = readParams(entity, flags.param, commandFor);
+    const params = readParams(entity, flags.param);
     const allowHosts = flags.allowUpstreamHost.map((host) => hostOf('--allow-upstream-host', host));
     const chosen = chooseConnector(context, settings, definition, flags.connector, allowHosts);
     await using app = await openPatientApp(context, chosen.settings, 'definitions try', true);
@@ -79,13 +72,10 @@ Examples:
     // An API lacks some actions of the service itself.
     const read = entityNamed(connector.definition, entity.name);
     const isOfEnvironment = flags.connector === undefined;
-    const trial = { connector, entity: read, params, maxCalls, rows, commandFor, isOfEnvironment };
+    const trial = { connector, entity: read, params, maxCalls, rows, isOfEnvironment };
     return await runTrial(context, app, trial);
   },
 });
-
-/** Makes the command that tries another entity in the same way; `params` are flags. */
-type CommandFor = (entity: string, params: readonly string[]) => string;
 
 /** A call with the requests that it sent. */
 type SeenCall = TriedCall & { readonly exchanges: readonly SeenExchange[] };
@@ -97,7 +87,6 @@ interface Trial {
   readonly maxCalls: number;
   /** The number of records that are shown of each page. */
   readonly rows: number;
-  readonly commandFor: CommandFor;
   /** Direct credentials come from the environment. */
   readonly isOfEnvironment: boolean;
 }
@@ -150,7 +139,7 @@ async function runTrial(context: CommandContext, app: App, trial: Trial): Promis
       terminal.print(...callText(seen, calls.length, { entity, rows, width, known }));
     },
   });
-  terminal.print('', ...endingText(calls.at(-1)?.next ?? null, trial, width), ...childCommands(calls, trial));
+  terminal.print('', ...endingText(calls.at(-1)?.next ?? null, trial, width));
   terminal.printJson({
     definition: definition.name,
     entity: entity.name,
@@ -177,7 +166,7 @@ function exitCodeOf(calls: readonly TriedCall[]): ExitCode {
 }
 
 /** Throws USAGE for parameters that a person cannot set, and for missing ones. */
-function readParams(entity: Entity, texts: readonly string[], commandFor: CommandFor): Params {
+function readParams(entity: Entity, texts: readonly string[]): Params {
   const list = entity.actions.get('list') ?? { params: new Map() };
   const given = Object.fromEntries(texts.map(parseParam));
   const taken = walkParams(entity);
@@ -191,7 +180,7 @@ function readParams(entity: Entity, texts: readonly string[], commandFor: Comman
   if (problems.length > 0) throw usage(`--param: ${problems.join('; ')}`);
   const params = convertParams(list, given);
   if (entity.parents.length > 0 && fillingParent(entity, params) === null) {
-    throw usage(missingText(entity, params, commandFor));
+    throw usage(missingText(entity, params));
   }
   const missing = missingParams(list, { ...Object.fromEntries(taken), ...params });
   if (missing.length > 0) {
@@ -201,12 +190,12 @@ function readParams(entity: Entity, texts: readonly string[], commandFor: Comman
 }
 
 /** Says which parameters parents fill, and how to get values for them. */
-function missingText({ name, parents }: Entity, given: Params, commandFor: CommandFor): string {
+function missingText({ name, parents }: Entity, given: Params): string {
   const ways = parents.map(({ entity, params }) => {
     const lacking = [...params].filter(([param]) => !Object.hasOwn(given, param));
     const filled = lacking.map(([param, field]) => `${param} (the ${field} of a record of ${entity})`);
     const flags = lacking.map(([param, field]) => `--param ${param}=<${field}>`);
-    return `${filled.join(' and ')}. Try ${entity} first: "${commandFor(entity, [])}"; it shows values. Then add ${flags.join(' ')}.`;
+    return `${filled.join(' and ')}. Try ${entity} first, which shows values. Then add ${flags.join(' ')}.`;
   });
   return `${name} has a listing for each record of its parent, and needs ${ways.join(' Or ')}`;
 }
@@ -603,24 +592,6 @@ function endingText(next: TriedStep | null, { entity, maxCalls }: Trial, width: 
     case 'stop':
       return [`${marks.failed} A sync would stop here.`];
   }
-}
-
-/**
- * Makes a command for the first listing of each entity below this one. Not cut, because it is to be copied. Listings
- * inside a tree are read with their tree.
- */
-function childCommands(calls: readonly SeenCall[], { commandFor }: Trial): readonly string[] {
-  const paramsByEntity = new Map<string, Params>();
-  for (const { entity, params, parent } of calls.flatMap(({ commit }) => commit?.children ?? [])) {
-    if (parent !== null && !paramsByEntity.has(entity)) paramsByEntity.set(entity, params);
-  }
-  const lines = [...paramsByEntity].map(([name, params]) => {
-    const flags = Object.entries(params).map(
-      ([param, value]) => `--param ${shellWord(`${param}=${plainText(value)}`)}`,
-    );
-    return `  ${printableWithin(commandFor(name, flags), longestText)}`;
-  });
-  return lines.length === 0 ? [] : ['To try what its records lead to:', ...lines];
 }
 
 function valueText(value: JsonValue): string {
