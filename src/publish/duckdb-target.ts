@@ -23,6 +23,7 @@ import { quoted, type Values } from '../sql/database.ts';
 import { type Lock, takeLock } from '../sql/sqlite/lock.ts';
 import type { DuckdbCalls } from './duckdb-process.ts';
 import { synced, toFileError } from './folder-store.ts';
+import { ownColumns } from './manifest.ts';
 import {
   type AppendedRow,
   type AppendedTable,
@@ -36,7 +37,6 @@ import {
   keepNewest,
   namesOf,
   openTableTarget,
-  ownColumns,
   ownTables,
   sameKey,
   type NamedEntity,

@@ -103,6 +103,31 @@ export type PublishedFile = PublishedEntity['files'][number];
 export type RowsOfFile = Pick<PublishedFile, 'rows' | 'firstSeq' | 'lastSeq'>;
 export type PublishedColumn = PublishedEntity['columns'][number];
 
+/** Columns that the program adds to each row, behind those of the record; in databases with these types. */
+export const ownColumns = [
+  {
+    name: '_extra',
+    type: 'json',
+    isRequired: false,
+    description: 'What the record has and no column takes: a JSON object, as text',
+  },
+  {
+    name: '_seq',
+    type: 'bigint',
+    isRequired: true,
+    description: 'Number of the newest change of the row: later changes have higher ones',
+  },
+  {
+    name: '_changed_at',
+    type: 'timestamptz',
+    isRequired: true,
+    description: 'When that change was stored',
+  },
+  { name: '_run_id', type: 'text', isRequired: true, description: 'The sync that stored it' },
+  { name: '_deleted', type: 'boolean', isRequired: true, description: 'The record is gone at the source' },
+  { name: '_deleted_at', type: 'timestamptz', isRequired: false, description: 'When that was found' },
+] as const;
+
 /** `connector/entity`, for people and as a key. */
 export function entityName({ connector, entity }: { connector: string; entity: string }): string {
   return `${connector}/${entity}`;

@@ -4,7 +4,6 @@ import {
   keepNewest,
   namesOf,
   openTableTarget,
-  ownColumns,
   ownTables,
   sameKey,
   type GivenShape,
@@ -16,6 +15,7 @@ import {
   type TableTargetOptions,
   type TargetTables,
 } from './table-target.ts';
+import { ownColumns } from './manifest.ts';
 import type { PlannedEntity, Target } from './target.ts';
 import type { PublishPlace } from '../settings/settings.ts';
 import { binaryType, sqlType, tableName } from '../sinks/postgres/column-types.ts';

@@ -6,9 +6,15 @@ import type { DescribedTable, TableJoin } from '../core/records.ts';
 import { describeTables } from '../definitions/describe-tables.ts';
 import type { ConnectorSettings, PublishPlace } from '../settings/settings.ts';
 import { historyTable } from '../sinks/decisions/stored-table.ts';
-import { tableName } from '../sinks/postgres/column-types.ts';
+import { binaryType, tableName } from '../sinks/postgres/column-types.ts';
 import { quoted } from '../sql/database.ts';
-import { entityName, neededFiles, type PublishedColumn, type PublishedEntity } from './manifest.ts';
+import {
+  entityName,
+  neededFiles,
+  ownColumns,
+  type PublishedColumn,
+  type PublishedEntity,
+} from './manifest.ts';
 import type { FileFormat } from './row-files.ts';
 import type { Target } from './target.ts';
 
@@ -31,9 +37,8 @@ export function generate(catalogue: Catalogue, name: string): readonly Generated
   }
   const { place, tables, publication } = catalogue;
   const from = publication === null ? 'the definitions' : `publication ${publication}`;
-  const types = name === 'duckdb' ? duckdbTypes : postgresTypes;
   const load = name === 'duckdb' ? duckdbLoad : postgresLoad;
-  const made = tables.map((table) => `${heading(table)}create table if not exists ${tableSql(table, types)}`);
+  const made = tables.map((table) => `${heading(table)}create table if not exists ${tableSql(table)}`);
   const making = [`create schema if not exists ${schemaName};\n`, ...made].join('\n');
   return [
     { path: `${name}/tables.sql`, from, body: making },
@@ -48,18 +53,6 @@ type FilesCatalogue = Catalogue & { readonly place: FilesPlace };
 /** The schema of the tables that generated statements make. */
 const schemaName = 'connector_sync';
 
-type Types = Readonly<Record<ReturnType<typeof columnsOf>[number]['type'], string>>;
-
-const duckdbTypes: Types = {
-  string: 'varchar',
-  integer: 'bigint',
-  number: 'double',
-  boolean: 'boolean',
-  json: 'json',
-  time: 'timestamptz',
-};
-const postgresTypes: Types = { ...duckdbTypes, string: 'text', number: 'double precision' };
-
 function textOf(value: string): string {
   return `'${value.replaceAll("'", "''")}'`;
 }
@@ -71,24 +64,24 @@ function namesOf(table: CatalogueTable): string {
 }
 
 /** `name type not null`, a line for each. */
-function columnsSql(table: CatalogueTable, types: Types): string {
+function columnsSql(table: CatalogueTable): string {
   return columnsOf(table)
-    .map(({ name, type, isRequired }) => `    ${quoted(name)} ${types[type]}${isRequired ? ' not null' : ''}`)
+    .map(({ name, type, isRequired }) => `    ${quoted(name)} ${type}${isRequired ? ' not null' : ''}`)
     .join(',\n');
 }
 
-function tableSql(table: CatalogueTable, types: Types): string {
-  return `${schemaName}.${table.name} (\n${columnsSql(table, types)}\n);\n`;
+function tableSql(table: CatalogueTable): string {
+  return `${schemaName}.${table.name} (\n${columnsSql(table)}\n);\n`;
 }
 
 /** Makes the table again, of the newest state of each row. `fill` puts all rows into `connector_sync_rows`. */
-function loadTable(table: CatalogueTable, types: Types, fill: string): string {
+function loadTable(table: CatalogueTable, fill: string): string {
   const names = namesOf(table);
   return `${heading(table)}create temp table connector_sync_rows (
-${columnsSql(table, types)}
+${columnsSql(table)}
 );
 ${fill}drop table if exists ${schemaName}.${table.name};
-create table ${tableSql(table, types)}insert into ${schemaName}.${table.name} (${names})
+create table ${tableSql(table)}insert into ${schemaName}.${table.name} (${names})
 select ${names}
 from (
     select *, row_number() over (partition by ${table.key.map(quoted).join(', ')} order by _seq desc) as _newest
@@ -118,7 +111,7 @@ function rootOf(place: FilesPlace): string {
 // more is published.
 
 function duckdbLoad({ place, tables }: FilesCatalogue): string {
-  const loading = tables.map((table) => loadTable(table, duckdbTypes, readRows(table, place)));
+  const loading = tables.map((table) => loadTable(table, readRows(table, place)));
   return [prepare(rootOf(place)), ...loading, 'commit;\n'].join('\n');
 }
 
@@ -203,7 +196,7 @@ function readFiles(files: string, table: CatalogueTable, format: FileFormat): st
     case 'parquet':
       return `read_parquet(${files}, union_by_name = true)`;
     case 'jsonl': {
-      const typed = columnsOf(table).map(({ name, type }) => `${quoted(name)} := '${duckdbTypes[type]}'`);
+      const typed = columnsOf(table).map(({ name, type }) => `${quoted(name)} := '${type}'`);
       return `read_json(${files}, format = 'newline_delimited', maximum_object_size = 268435456, columns = struct_pack(${typed.join(', ')}))`;
     }
     case 'csv':
@@ -221,9 +214,7 @@ function filesAsRelation(table: CatalogueTable, { place }: Catalogue): string | 
   const { files, glob } = table;
   const read = readFiles(textOf(`${rootOf(place)}/${glob}`), table, place.format);
   const nulls = columns.map(({ name }) => `null as ${quoted(name)}`).join(', ');
-  const typed = columns.map(
-    ({ name, type }) => `cast(${quoted(name)} as ${duckdbTypes[type]}) as ${quoted(name)}`,
-  );
+  const typed = columns.map(({ name, type }) => `cast(${quoted(name)} as ${type}) as ${quoted(name)}`);
   const from = (rows: string): string => `(select ${typed.join(', ')} from (${rows}))`;
   if (files?.length === 0) return from(`select ${nulls} where false`);
   const isWhole = table.columns.every(
@@ -242,7 +233,7 @@ function postgresLoad({ place, publication, tables }: FilesCatalogue): string {
   return [
     `-- For psql, from publication ${publication ?? 'none'}: generate it again after each publication, or publish into a target of type postgres.\n\\set ON_ERROR_STOP on\nbegin;\n`,
     `create schema if not exists ${schemaName};\n`,
-    ...tables.map((table) => loadTable(table, postgresTypes, copyFiles(table, rootOf(place)))),
+    ...tables.map((table) => loadTable(table, copyFiles(table, rootOf(place)))),
     'commit;\n',
   ].join('\n');
 }
@@ -514,43 +505,11 @@ function deletesOf(declared: Declared | null): string {
   return 'Records that are gone at the source are marked or left out once a read of the whole entity has shown it.';
 }
 
-export type OwnType = 'json' | 'integer' | 'time' | 'string' | 'boolean';
-
-/** Columns that the program adds to each row, after the record's columns. */
-export const ownColumns: readonly {
-  readonly name: string;
-  readonly type: OwnType;
-  readonly description: string;
-}[] = [
-  {
-    name: '_extra',
-    type: 'json',
-    description: 'What the record has and no column takes: a JSON object, as text',
-  },
-  {
-    name: '_seq',
-    type: 'integer',
-    description: 'Number of the newest change of the row: later changes have higher ones',
-  },
-  { name: '_changed_at', type: 'time', description: 'When that change was stored' },
-  { name: '_run_id', type: 'string', description: 'The sync that stored it' },
-  { name: '_deleted', type: 'boolean', description: 'The record is gone at the source' },
-  { name: '_deleted_at', type: 'time', description: 'When that was found' },
-];
-
-/** All columns of a table as a warehouse has them, keys as NOT NULL. */
-export function columnsOf({ columns, key }: CatalogueTable) {
+/** All columns of a table as a warehouse has them, with types that DuckDB and PostgreSQL know. */
+function columnsOf({ columns, key }: CatalogueTable) {
   return [
-    ...columns.map(({ name, type }) => ({
-      name,
-      type: type === 'object' || type === 'array' || type === 'any' ? ('json' as const) : type,
-      isRequired: key.includes(name),
-    })),
-    ...ownColumns.map(({ name, type }) => ({
-      name,
-      type,
-      isRequired: ['_seq', '_changed_at', '_deleted'].includes(name),
-    })),
+    ...columns.map(({ name, type }) => ({ name, type: binaryType[type], isRequired: key.includes(name) })),
+    ...ownColumns,
   ];
 }
 

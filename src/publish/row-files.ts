@@ -8,7 +8,7 @@ import type { EntityTable } from '../core/records.ts';
 import { csvLines, jsonLines, onOneLine, type RecordFormat } from '../export/exported-changes.ts';
 import type { StoredRecord } from '../sinks/readings.ts';
 import { explained } from './folder-store.ts';
-import type { PublishedColumn, PublishedFile, RowsOfFile } from './manifest.ts';
+import { ownColumns, type PublishedColumn, type PublishedFile, type RowsOfFile } from './manifest.ts';
 import type { ParquetCalls, RecordColumn, SentRow } from './parquet-process.ts';
 
 /**
@@ -117,9 +117,6 @@ export interface RowFile {
   remove(): Promise<void>;
 }
 
-/** Behind the columns of the record, in every format. `_deleted_at` is an instant, or null. */
-export const ownColumns = ['_extra', '_seq', '_changed_at', '_run_id', '_deleted', '_deleted_at'] as const;
-
 /**
  * The sink's names; a suffix where two would be the same to a warehouse that ignores case. A name that was published
  * stays.
@@ -129,7 +126,7 @@ export function nameColumns(
   published: readonly PublishedColumn[],
 ): readonly PublishedColumn[] {
   const nameByField = new Map(published.map(({ field, name }) => [field, name]));
-  const taken = new Set<string>([...ownColumns, ...systemColumns]);
+  const taken = new Set<string>([...ownColumns.map(({ name }) => name), ...systemColumns]);
   for (const { name } of columns) {
     const known = nameByField.get(name);
     if (known !== undefined) taken.add(known.toLowerCase());
@@ -186,7 +183,7 @@ export function csvText({ table, columns }: RowShape): RecordFormat {
   return csvLines({
     columns,
     isKey: keyColumns({ table, columns }),
-    own: ownColumns.slice(1),
+    own: ownColumns.slice(1).map(({ name }) => name),
     ownCells: ({ isDeleted, seq, changedAt, run }) => [
       seq,
       changedAt,

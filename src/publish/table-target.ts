@@ -9,6 +9,7 @@ import {
   manifestText,
   missingPublications,
   otherVersionAdvice,
+  ownColumns,
   readManifest,
   type Manifest,
   type PublishedColumn,
@@ -207,22 +208,6 @@ async function writeChanges({ changes }: EntityRows, stage: Stage): Promise<Writ
   }
   return { upserts, deletes, files: [], snapshot: null };
 }
-
-/** Columns of a row that are not published ones; no published name begins with `_`. */
-export const ownColumns: readonly {
-  readonly name: string;
-  readonly type: OwnType;
-  readonly isRequired: boolean;
-}[] = [
-  { name: '_extra', type: 'json', isRequired: false },
-  { name: '_seq', type: 'bigint', isRequired: true },
-  { name: '_changed_at', type: 'timestamptz', isRequired: true },
-  { name: '_run_id', type: 'text', isRequired: true },
-  { name: '_deleted', type: 'boolean', isRequired: true },
-  { name: '_deleted_at', type: 'timestamptz', isRequired: false },
-];
-
-type OwnType = 'json' | 'bigint' | 'timestamptz' | 'text' | 'boolean';
 
 /** As `CREATE TABLE` has them. */
 export function columnsSql(

@@ -7,11 +7,11 @@ import { describe, expect, vi } from 'vitest';
 import { DuckDBTimestampTZValue, type DuckDBValue } from '@duckdb/node-api';
 import { readJson } from '../../src/core/json.ts';
 import type { ColumnValue, EntityTable, FieldType } from '../../src/core/records.ts';
+import { ownColumns } from '../../src/publish/manifest.ts';
 import {
   type FileFormat,
   openRowFileWriters,
   type RowFilesOptions,
-  ownColumns,
   type WrittenFile,
 } from '../../src/publish/row-files.ts';
 import type { StoredRecord } from '../../src/sinks/readings.ts';
@@ -283,7 +283,7 @@ const sqlType: Readonly<Record<FieldType, string>> = {
   array: 'JSON',
   any: 'JSON',
 };
-const ownTypes: Readonly<Record<(typeof ownColumns)[number], string>> = {
+const ownTypes: Readonly<Record<(typeof ownColumns)[number]['name'], string>> = {
   _extra: 'JSON',
   _seq: 'BIGINT',
   _changed_at: 'TIMESTAMPTZ',
@@ -297,7 +297,7 @@ function source(format: FileFormat, files: readonly WrittenFile[], { columns }: 
   const list = `[${files.map(({ path }) => literal(path)).join(', ')}]`;
   const types = [
     ...columns.map(({ name, type }) => [name, sqlType[type]] as const),
-    ...ownColumns.map((name) => [name, ownTypes[name]] as const),
+    ...ownColumns.map(({ name }) => [name, ownTypes[name]] as const),
   ]
     .map(([name, type]) => `${literal(name)}: ${literal(type)}`)
     .join(', ');
@@ -374,7 +374,7 @@ describe.each(formats)('%s files', (format) => {
         type === 'string' ? `'>' || ${identifier(name)}` : identifier(name),
       );
       const read = await duckdbLists(
-        `SELECT ${[...columns, ...ownColumns].join(', ')} FROM ${source(format, files, hostileTable)} ORDER BY _seq`,
+        `SELECT ${[...columns, ...ownColumns.map(({ name }) => name)].join(', ')} FROM ${source(format, files, hostileTable)} ORDER BY _seq`,
       );
       expect(read.length).toBe(rows);
       for (const [at, row] of read.entries()) {

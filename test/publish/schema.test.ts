@@ -3,14 +3,7 @@ import { rmSync, appendFileSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, afterAll, beforeAll } from 'vitest';
 import { parse } from 'yaml';
-import {
-  type Catalogue,
-  catalogueOf,
-  generate,
-  ownColumns,
-  readPublished,
-} from '../../src/publish/published-schema.ts';
-import { ownColumns as publishedColumns } from '../../src/publish/row-files.ts';
+import { type Catalogue, catalogueOf, generate, readPublished } from '../../src/publish/published-schema.ts';
 import { quoted } from '../../src/sql/database.ts';
 import { blocksOf as blocksIn } from '../support/document-commands.ts';
 import { isLong } from '../support/trials.ts';
@@ -278,10 +271,6 @@ describe('generated sql', () => {
     it('loads nothing where there is no target', () => {
       const alone = generate({ ...catalogueOf('lake'), place: null, publication: null }, 'postgres');
       expect(alone.map(({ path }) => path)).toEqual(['postgres/tables.sql']);
-    });
-
-    it('has the own columns that files have', () => {
-      expect(ownColumns.map(({ name }) => name)).toEqual(publishedColumns);
     });
 
     it('for dbt is a file of sources that dbt takes, whatever descriptions and names hold', () => {
