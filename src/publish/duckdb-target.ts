@@ -38,6 +38,7 @@ import {
   namesOf,
   openTableTarget,
   ownTables,
+  publicationColumns,
   sameKey,
   type NamedEntity,
   type Stage,
@@ -155,17 +156,19 @@ function given(values: Values): Readonly<Record<string, SentValue>> {
 
 /**
  * False for a file without any table. Throws `SyncError` TARGET_INCOMPATIBLE for a file that has tables but no
- * publication.
+ * publications of this version.
  */
 async function isTarget(session: Session, file: string): Promise<boolean> {
-  const tables = await session.rows<{ readonly schema: string; readonly name: string }>(
-    'SELECT schema_name AS schema, table_name AS name FROM duckdb_tables() WHERE NOT internal AND NOT temporary',
+  const columns = await session.rows<{ readonly name: string }>(
+    `SELECT column_name AS name FROM duckdb_columns()
+     WHERE database_name = current_database() AND schema_name = 'main' AND table_name = '_publications'`,
   );
-  if (tables.some(({ schema, name }) => schema === 'main' && name === '_publications')) return true;
+  if (columns.map(({ name }) => name).join() === publicationColumns.join()) return true;
+  const tables = await session.rows('SELECT 1 FROM duckdb_tables() WHERE NOT internal AND NOT temporary');
   if (tables.length === 0) return false;
   throw incompatible(
     file,
-    `it holds ${tables.length} tables of another program, and no publication`,
+    `it holds ${tables.length} tables of another program or version, and no publication of this one`,
     'Name another path.',
   );
 }
@@ -189,10 +192,8 @@ function tablesIn(session: Session, file: string): TargetTables {
     sqlName,
     textType,
     typesThere: async (entity) => await typesThere(session, entity),
-    keyProblem: () => Promise.resolve(null),
+    isKeyed: () => Promise.resolve(true),
     size: async () => ({ files: 1, bytes: (await stat(file)).size }),
-    mostCounted: null,
-    isReplaced: true,
     incompatible: (found, advice) => incompatible(file, found, advice),
   };
 }
@@ -408,7 +409,7 @@ async function openStage(session: Session, { kind }: TablePlan, entity: PlannedE
         await session.run(`DROP TABLE ${stageTable}`);
       }
       const [found] = await session.rows<{ readonly live: number }>(`SELECT count(*) AS live FROM ${table}`);
-      return { live: found?.live ?? 0, deleted: 0, hasLongKeys: false };
+      return { live: found?.live ?? 0, deleted: 0 };
     },
   };
 }

@@ -164,13 +164,18 @@ export function manifestText(value: Manifest): string {
 export const otherVersionAdvice =
   'If another version of connector-sync wrote it, use that one, or keep all of it and publish to another place.';
 
-/** Throws `Error` with a sentence that names the first thing that is wrong; the caller says which manifest it is. */
-export function readManifest(text: string): StoredManifest {
+/**
+ * Throws `Error` with a sentence that names the first thing that is wrong; the caller says which manifest it is.
+ * `publication`: the number that it should have.
+ */
+export function readManifest(text: string, publication?: number): StoredManifest {
   const parsed = manifest.safeParse(JSON.parse(text));
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
     throw new Error(`${issue?.path.join('.') ?? ''}: ${issue?.message ?? 'not a manifest'}`);
   }
+  const { publication: own } = parsed.data;
+  if (own !== (publication ?? own)) throw new Error(`it says that it is publication ${own}`);
   return { manifest: parsed.data, sha256: createHash('sha256').update(text).digest('hex') };
 }
 
@@ -181,4 +186,45 @@ export function manifestJsonSchema(): object {
 
 export function missingPublications(first: number, last: number): string {
   return first === last ? `publication ${first} is missing` : `publications ${first} to ${last} are missing`;
+}
+
+/**
+ * Problems of the chain between a publication and the one before it; `before` null: it is the oldest one that remains,
+ * and may follow one that was pruned.
+ */
+export function gapsBetween(before: StoredManifest | null, stored: StoredManifest): readonly string[] {
+  const { publication, previous } = stored.manifest;
+  if (before === null) {
+    return publication > 1 && previous === null ? [`publication ${publication} names none before it`] : [];
+  }
+  const last = before.manifest.publication;
+  // The missing publications say where entities should continue.
+  if (publication !== last + 1) return [missingPublications(last + 1, publication - 1)];
+  return [...changedBefore(before, stored), ...continuationGaps(before, stored)];
+}
+
+export function changedBefore(
+  before: StoredManifest | null,
+  { manifest }: StoredManifest,
+): readonly string[] {
+  if (before === null || manifest.previous?.sha256 === before.sha256) return [];
+  const { publication } = before.manifest;
+  return [
+    `the manifest of publication ${publication} was changed after publication ${publication + 1} named its hash`,
+  ];
+}
+
+/** Every change is in exactly one publication: an entity continues where it ended, or starts from the beginning. */
+function continuationGaps(
+  { manifest: before }: StoredManifest,
+  { manifest: { publication, entities } }: StoredManifest,
+): readonly string[] {
+  const lastByName = new Map(before.entities.map((one) => [entityName(one), one]));
+  return entities.flatMap(({ generation, after, ...entity }) => {
+    const name = entityName(entity);
+    const last = lastByName.get(name);
+    const expected = last?.generation === generation ? last.through : 0;
+    if (after === expected) return [];
+    return [`publication ${publication}: ${name} continues after change ${after}, expected ${expected}`];
+  });
 }

@@ -4,8 +4,10 @@ import type { Clock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import type { StoredRecord } from '../sinks/readings.ts';
 import {
+  changedBefore,
   entityName,
   filesOf,
+  gapsBetween,
   manifestText,
   missingPublications,
   neededFiles,
@@ -99,9 +101,7 @@ export async function readStored(store: ObjectStore, publication: number): Promi
   const bytes = await store.read(name);
   if (bytes === null) return null;
   try {
-    const stored = readManifest(bytes.toString());
-    if (stored.manifest.publication === publication) return stored;
-    throw new Error(`it says that it is publication ${stored.manifest.publication}`);
+    return readManifest(bytes.toString(), publication);
   } catch (error) {
     throw new SyncError(
       `${name} is not a manifest that this version reads: ${error instanceof Error ? error.message : String(error)}. ` +
@@ -209,32 +209,6 @@ async function lostNewest(store: ObjectStore, newest: StoredManifest | null): Pr
   return [`${missingPublications(last + 1, noted)}: ${latestName} names ${noted} as the newest`];
 }
 
-function gapsBetween(before: StoredManifest | null, stored: StoredManifest): readonly string[] {
-  const { publication, previous } = stored.manifest;
-  if (before === null) {
-    return publication > 1 && previous === null ? [`publication ${publication} names none before it`] : [];
-  }
-  const last = before.manifest.publication;
-  // The missing publications say where entities should continue.
-  if (publication !== last + 1) return [missingPublications(last + 1, publication - 1)];
-  return [...changedBefore(before, stored), ...continuationGaps(before, stored)];
-}
-
-/** Every change is in exactly one publication: an entity continues where it ended, or starts from the beginning. */
-function continuationGaps(
-  { manifest: before }: StoredManifest,
-  { manifest: { publication, entities } }: StoredManifest,
-): readonly string[] {
-  const lastByName = new Map(before.entities.map((one) => [entityName(one), one]));
-  return entities.flatMap(({ generation, after, ...entity }) => {
-    const name = entityName(entity);
-    const last = lastByName.get(name);
-    const expected = last?.generation === generation ? last.through : 0;
-    if (after === expected) return [];
-    return [`publication ${publication}: ${name} continues after change ${after}, expected ${expected}`];
-  });
-}
-
 async function fileProblem(
   store: ObjectStore,
   { path, bytes, sha256 }: PublishedFile,
@@ -331,12 +305,6 @@ function neededOf(
     if (base === undefined || publication < base) return [];
     return neededFiles(publication, base, one).map(({ path, bytes }) => [path, bytes] as const);
   });
-}
-
-function changedBefore(before: StoredManifest | null, { manifest }: StoredManifest): readonly string[] {
-  if (before === null || manifest.previous?.sha256 === before.sha256) return [];
-  const { publication } = before.manifest;
-  return [`${manifestName(publication)} was changed after publication ${publication + 1} named its hash`];
 }
 
 interface Prune {

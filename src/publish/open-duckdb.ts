@@ -3,6 +3,7 @@ import type { DuckDBType, DuckDBValue } from '@duckdb/node-api';
 import { SyncError } from '../core/errors.ts';
 import type { ColumnValue } from '../core/records.ts';
 import { withoutHalves } from './row-files.ts';
+import { type Advices, failedError } from './target.ts';
 import { rowColumns, rowOf } from '../sql/statement.ts';
 
 export type Library = typeof duckdb;
@@ -168,37 +169,35 @@ export function toDuckdbError(error: unknown, path: string): SyncError {
   const isSafe = /^(IO|Catalog|Binder|Out of Memory|Serialization)$/.test(kind);
   const said = isSafe ? (whole.split('\n')[0] ?? '').slice(0, 300) : withoutValues(error);
   const context = { path, cause: kind };
-  if (/lock is held|could not set lock/i.test(whole)) {
-    return new SyncError(
-      `${path} is open for writing in another process (${said}). Open published files with -readonly, close the other one, and publish again.`,
-      { code: 'TARGET_FAILED', recovery: 'retry', context },
-    );
-  }
-  if (/not a valid DuckDB database|database file was created with|storage version/i.test(whole)) {
-    return new SyncError(
-      `${path} is no DuckDB file that this version of DuckDB can read (${said}). Name another path, or use a newer @duckdb/node-api.`,
-      { code: 'TARGET_INCOMPATIBLE', recovery: 'stop', context },
-    );
-  }
-  const memory = /(?:failed to (?:pin|allocate)|could not allocate)[^\n]*/.exec(whole)?.[0];
-  const isDisk = /failed to offload|max_temp_directory_size|no space left|disk full/i.test(whole);
-  if (isDisk) {
-    return new SyncError(
-      `There is not enough space to build ${path} (${said}); nothing of this publication is there. Free space on its disk and publish again.`,
-      { code: 'TARGET_FAILED', recovery: 'retry', context },
-    );
-  }
-  if (memory !== undefined || kind === 'Out of Memory') {
-    return new SyncError(
-      `DuckDB's memory (${largerLimit}) does not do for ${path} (${(memory ?? said).slice(0, 200)}); nothing of this publication is there. Rows are too long, as it holds 2,048 of a table at once, or a table has hundreds of columns. Name only the other connectors in this target's \`connectors\`, and publish this one to a target of type files, s3 or postgres.`,
-      { code: 'TARGET_FAILED', recovery: 'stop', context },
-    );
-  }
-  return new SyncError(
-    `DuckDB${version} failed on ${path}: ${said}. Check the file, its folder and the disk, and that @duckdb/node-api is a recent version (npm install @duckdb/node-api@latest).`,
-    { code: 'TARGET_FAILED', recovery: 'stop', context },
-  );
+  return failedError(`DuckDB${version} failed on ${path}: ${said}`, whole, advices, { context });
 }
+
+const advices: Advices = [
+  [
+    /lock is held|could not set lock/i,
+    'Another process has it open for writing: open published files with -readonly, close the other one, and publish again.',
+    'retry',
+  ],
+  [
+    /not a valid DuckDB database|database file was created with|storage version/i,
+    'It is no DuckDB file that this version reads: name another path, or use a newer @duckdb/node-api.',
+    'stop',
+    'TARGET_INCOMPATIBLE',
+  ],
+  [
+    /failed to offload|max_temp_directory_size|no space left|disk full/i,
+    'Free space on its disk, and publish again.',
+    'retry',
+  ],
+  [
+    /^Out of Memory|failed to (?:pin|allocate)|could not allocate/i,
+    `${largerLimit} of memory do not do. Rows are too long, as it holds 2,048 of a table at once, or a table has hundreds of columns. Name only the other connectors in this target's \`connectors\`, and publish this one to a target of type files, s3 or postgres.`,
+  ],
+  [
+    /^/,
+    'Check the file, its folder and the disk, and that @duckdb/node-api is a recent version (npm install @duckdb/node-api@latest).',
+  ],
+];
 
 /**
  * A value of a row may stand behind the first quote or digit, and anywhere in what JavaScript says of a value that it

@@ -1,12 +1,12 @@
-import { type ErrorCode, type Recovery, SyncError } from '../core/errors.ts';
+import { SyncError } from '../core/errors.ts';
 import {
   columnsSql,
   keepNewest,
   namesOf,
   openTableTarget,
   ownTables,
+  publicationColumns,
   sameKey,
-  type GivenShape,
   type NamedEntity,
   type Stage,
   type TableChange,
@@ -16,7 +16,7 @@ import {
   type TargetTables,
 } from './table-target.ts';
 import { ownColumns } from './manifest.ts';
-import type { PlannedEntity, Target } from './target.ts';
+import { type Advices, failedError, type PlannedEntity, type Target } from './target.ts';
 import type { PublishPlace } from '../settings/settings.ts';
 import { binaryType, sqlType, tableName } from '../sinks/postgres/column-types.ts';
 import type { StoredRecord } from '../sinks/readings.ts';
@@ -119,10 +119,7 @@ function tablesIn(db: Tx, { server: { place }, at }: Opened): PostgresTables {
     sqlName,
     textType,
     typesThere: async (entity) => await typesThere(db, sqlName(entity)),
-    keyProblem: async (entity, given) =>
-      (await uniqueIndexes(db, sqlName(entity))).some((index) => isOnKey(index, given))
-        ? null
-        : 'has lost the unique index on its key',
+    isKeyed: async (entity, key) => await isKeyed(db, sqlName(entity), key),
     size: async () => {
       const found = await db.first<{ readonly bytes: number }>(
         `SELECT coalesce(sum(pg_total_relation_size(to_regclass(:at || quote_ident(table_name)))), 0)::bigint AS bytes
@@ -131,8 +128,6 @@ function tablesIn(db: Tx, { server: { place }, at }: Opened): PostgresTables {
       );
       return { files: 0, bytes: found?.bytes ?? 0 };
     },
-    mostCounted: 10_000,
-    isReplaced: false,
     incompatible: (found, advice) => incompatible(place, found, advice),
   };
 }
@@ -152,6 +147,9 @@ function changeIn(transaction: Transaction, opened: Opened): TableChange & Postg
       const grants = kind === 'replace' ? await grantsOn(tx, table) : [];
       await change();
       for (const grant of grants) tx.put(grant);
+      if (kind === 'make' || kind === 'replace') {
+        tx.put(`ALTER TABLE ${table} ADD PRIMARY KEY (${entity.key.map(quoted).join(', ')})`);
+      }
     },
     stage: (plan, entity) => {
       const name = `stage_${(stages += 1)}`;
@@ -248,8 +246,6 @@ async function openTransaction(server: Server, kind: 'write' | 'read', signal: A
   }
 }
 
-const publicationColumns = ['number', 'created_at', 'manifest', 'sha256', 'attempt'];
-
 /**
  * True if a target is in the schema. Throws `SyncError` TARGET_INCOMPATIBLE for a sink, a `_publications` of another
  * program, or half a target.
@@ -271,13 +267,10 @@ async function isTargetThere(tx: Tx, schema: string, place: string): Promise<boo
   }
   if (found.length === 0) return false;
   const publications = found.find(({ name }) => name === '_publications');
-  if (
-    publications !== undefined &&
-    !publicationColumns.every((name) => publications.columns.includes(name))
-  ) {
+  if (publications !== undefined && publications.columns.join() !== publicationColumns.join()) {
     throw incompatible(
       place,
-      'the schema has a table _publications of another program',
+      'the schema has a table _publications of another program or version',
       'Name another schema.',
     );
   }
@@ -350,62 +343,47 @@ function toTargetError(error: unknown, place: string): unknown {
   const code = codeOf(cause);
   const failing = failingOf(cause);
   const said = cause instanceof Error ? cause.message : String(cause);
+  const about = { context: { place, cause: code === '' ? 'connection' : code }, cause };
   const at = `PostgreSQL at ${place}`;
-  const made = (text: string, recovery: Recovery, kind: ErrorCode = 'TARGET_FAILED'): SyncError => {
-    const context = { place, cause: code === '' ? 'connection' : code };
-    return new SyncError(`${at} ${text}`, { code: kind, recovery, context, cause });
-  };
   if (!isServerError(cause) && failing === 'other') {
     const problem = connectProblem(code, said);
-    return problem === null ? error : made(problem, 'stop');
+    if (problem === null) return error;
+    return new SyncError(`${at} ${problem}`, { code: 'TARGET_FAILED', recovery: 'stop', ...about });
   }
   // The detail of this error names objects, and no values.
   const dependents = isServerError(cause) && code === '2BP01' ? cause.detail?.split('\n') : [];
   dropValues(cause);
-  if (code === '53100' || code === '53200') {
-    const what = code === '53100' ? 'disk space' : 'memory';
-    return made(
-      `has no ${what} left; nothing of this publication is there. Free some and publish again.`,
-      'retry',
-    );
-  }
-  if (code === '55P03') {
-    return made(
-      'has a lock of another session on a table of the target (for longer than 5 s); nothing of this publication is there. Publish again when that transaction has ended.',
-      'retry',
-    );
-  }
-  if (code === '2BP01') {
-    return made(
-      `has views or other objects on a table, or on a column of it, that has to be replaced (${[said, ...(dependents ?? [])].join('; ')}). Drop them, publish again, and make them again.`,
-      'stop',
-      'TARGET_INCOMPATIBLE',
-    );
-  }
-  if (failing !== 'other') {
-    return made(
-      `cannot be reached or is too busy (${said}). Check the server and the network, and publish again.`,
-      'retry',
-    );
-  }
-  return made(`refused (${code}: ${said}). ${adviceOf(code)}`, 'stop');
+  const by = failing === 'connection' ? 'connection' : code;
+  return failedError(`${at} failed (${[code, said, ...(dependents ?? [])].join('; ')})`, by, advices, about);
 }
 
-function adviceOf(code: string): string {
-  if (code.startsWith('28')) return "Check the user and the password of the target's url.";
-  if (code === '3D000') return 'Create the database, or correct its name in the url.';
-  if (code === '42501') {
-    return 'Let the user create the schema (GRANT CREATE ON DATABASE ... TO ...), or make it the owner of the schema and of its tables.';
-  }
-  if (code === '42809') return 'Rename or drop what stands in its place, and publish again.';
-  if (code.startsWith('23')) {
-    return 'If a constraint or an index was added to a table of the target, drop it, and publish again.';
-  }
-  if (code.startsWith('42')) {
-    return 'If tables of the target were changed, undo that, or publish with --new-generation.';
-  }
-  return 'Check the server and its log.';
-}
+const advices: Advices = [
+  [/^connection$/, 'Check the server and the network, and publish again.', 'retry'],
+  [/^53/, 'Free disk space or memory there, and publish again.', 'retry'],
+  [
+    /^55P03$/,
+    'It waited 5 s for a lock of another session on a table of the target: publish again when that transaction has ended.',
+    'retry',
+  ],
+  [/^40/, 'Publish again.', 'retry'],
+  [
+    /^2BP01$/,
+    'Views or other objects depend on a table or column that has to be replaced. Drop them, publish again, and make them again.',
+    'stop',
+    'TARGET_INCOMPATIBLE',
+  ],
+  [/^54/, 'A text in a key is too long for an index: publish to a target of another type.'],
+  [/^28/, "Check the user and the password of the target's url."],
+  [/^3D000$/, 'Create the database, or correct its name in the url.'],
+  [
+    /^42501$/,
+    'Let the user create the schema (GRANT CREATE ON DATABASE ... TO ...), or make it the owner of the schema and of its tables.',
+  ],
+  [/^42809$/, 'Rename or drop what stands in its place, and publish again.'],
+  [/^23/, 'If a constraint or an index was added to a table of the target, drop it, and publish again.'],
+  [/^42/, 'If tables of the target were changed, undo that, or publish with --new-generation.'],
+  [/^/, 'Check the server and its log.'],
+];
 
 /** Null where there is no such table or view. */
 async function typesThere(tx: Tx, table: string): Promise<ReadonlyMap<string, string> | null> {
@@ -425,34 +403,16 @@ async function typesThere(tx: Tx, table: string): Promise<ReadonlyMap<string, st
   );
 }
 
-interface UniqueIndex {
-  /** Plain columns of the index. */
-  readonly columns: readonly string[];
-  /** Columns and expressions of the index, as the server writes them. */
-  readonly parts: readonly string[];
-}
-
-/** Indexes that can tell where a row conflicts; no other kind can. */
-async function uniqueIndexes(tx: Tx, table: string): Promise<readonly UniqueIndex[]> {
-  return await tx.rows<UniqueIndex>(
+/** Whether the table has an index that can tell where a row conflicts: a unique one on the key alone, at once. */
+async function isKeyed(tx: Tx, table: string, key: readonly string[]): Promise<boolean> {
+  const indexes = await tx.rows<{ readonly columns: readonly string[] }>(
     `SELECT array(SELECT a.attname::text FROM pg_catalog.pg_attribute AS a
-         WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey[0:(i.indnkeyatts - 1)])) AS columns,
-       array(SELECT pg_get_indexdef(i.indexrelid, part, false) FROM generate_series(1, i.indnkeyatts) AS part) AS parts
+         WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey[0:(i.indnkeyatts - 1)])) AS columns
      FROM pg_catalog.pg_index AS i WHERE i.indrelid = to_regclass(:table)
-       AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL`,
+       AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL`,
     { table },
   );
-}
-
-/**
- * The expression for a text of a key that may be long. An upsert would not find its conflicts by another expression.
- */
-const hashOfText = /^sha256\(decode\(replace\(.+, E?'\\+'::text, E?'\\+'::text\), 'escape'::text\)\)$/;
-
-function isOnKey({ columns, parts }: UniqueIndex, { key, hasLongKeys }: GivenShape): boolean {
-  if (parts.length !== key.length || !columns.every((name) => key.includes(name))) return false;
-  const hashed = parts.filter((part) => hashOfText.test(part)).length;
-  return hasLongKeys ? hashed > 0 && columns.length + hashed === key.length : columns.length === key.length;
+  return indexes.some(({ columns }) => columns.toSorted().join() === key.toSorted().join());
 }
 
 /** Columns that a deletion changes. */
@@ -476,9 +436,6 @@ function copyInto(table: string, shape: PlannedEntity): (tx: Tx, records: readon
   };
 }
 
-/** An entry of an index has room for a third of a page; longer texts of keys are compared by their hashes. */
-const mostKeyBytes = 2_000;
-
 interface Staged {
   readonly plan: TablePlan;
   readonly entity: PlannedEntity;
@@ -494,13 +451,15 @@ async function mergeRows(
 ): ReturnType<Stage['merge']> {
   const table = sqlName(entity);
   await keepNewest(tx, stage, entity.key);
-  const hasLongKeys = plan.hasLongKeys || (await isAnyKeyLong(tx, stage, entity));
-  const unique = uniqueParts(entity, hasLongKeys);
-  await makeKey(tx, table, { plan, key: entity.key, unique, hasLongKeys });
   const same = sameKey(entity.key);
   const change = await countChange(tx, `${stage} AS s LEFT JOIN ${table} AS t ON ${same}`);
   const key = entity.key.map(quoted);
-  const conflict = unique.map((part) => (part.startsWith('"') ? part : `(${part})`)).join(', ');
+  // With the collation of the primary key: an index that was added by hand, for which more keys are equal, then
+  // reports another conflict.
+  const conflict = entity.columns
+    .filter(({ name }) => entity.key.includes(name))
+    .map(({ name, type }) => `${quoted(name)}${type === 'string' ? ' COLLATE "C"' : ''}`)
+    .join(', ');
   /** Gives how many rows the table took. */
   const upsert = async (columns: readonly string[], which: string): Promise<number> => {
     const set = columns.filter((column) => !key.includes(column));
@@ -524,72 +483,9 @@ async function mergeRows(
     );
   }
   return {
-    hasLongKeys,
     live: plan.before.live + change.upserts - change.liveBefore,
     deleted: plan.before.deleted + (deletes === 'mark' ? change.deletes : 0) - change.deletedBefore,
   };
-}
-
-/** The parts of the unique index on the key. */
-function uniqueParts(entity: PlannedEntity, hasLongKeys: boolean): readonly string[] {
-  const texts = textKeys(entity);
-  const ofText = hasLongKeys ? hashedText : plainText;
-  return entity.key.map((one) => (texts.includes(one) ? ofText(quoted(one)) : quoted(one)));
-}
-
-interface MadeKey {
-  readonly plan: TablePlan;
-  readonly key: readonly string[];
-  readonly unique: readonly string[];
-  readonly hasLongKeys: boolean;
-}
-
-/** Makes the unique index of a table that has none, or in the place of one that long keys have no room in. */
-async function makeKey(tx: Tx, table: string, { plan, key, unique, hasLongKeys }: MadeKey): Promise<void> {
-  const isFresh = plan.kind === 'make' || plan.kind === 'replace';
-  const isLonger = hasLongKeys && !plan.hasLongKeys;
-  if (!isFresh && !isLonger) return;
-  if (!isFresh) await dropPrimaryKey(tx, table);
-  tx.put(
-    hasLongKeys
-      ? `CREATE UNIQUE INDEX ON ${table} (${unique.map((part) => `(${part})`).join(', ')})`
-      : `ALTER TABLE ${table} ADD PRIMARY KEY (${key.map(quoted).join(', ')})`,
-  );
-}
-
-async function isAnyKeyLong(tx: Tx, stage: string, entity: PlannedEntity): Promise<boolean> {
-  const texts = textKeys(entity);
-  if (texts.length === 0) return false;
-  const bytes = texts.map((name) => `octet_length(${quoted(name)})`).join(' + ');
-  return (await tx.rows(`SELECT 1 FROM ${stage} WHERE ${bytes} > ${mostKeyBytes} LIMIT 1`)).length > 0;
-}
-
-function textKeys({ columns, key }: PlannedEntity): readonly string[] {
-  return key.filter((name) => columns.some((column) => column.name === name && column.type === 'string'));
-}
-
-/**
- * With the collation of the primary key: an index that was added by hand, for which more keys are equal, then reports
- * another conflict.
- */
-function plainText(name: string): string {
-  return `${name} COLLATE "C"`;
-}
-
-/**
- * An index wants functions that depend on nothing: `convert_to` would not do. A conflict is found by the same
- * expressions.
- */
-function hashedText(name: string): string {
-  return `sha256(decode(replace(${name}, E'\\\\', E'\\\\\\\\'), 'escape'))`;
-}
-
-async function dropPrimaryKey(tx: Tx, table: string): Promise<void> {
-  const found = await tx.first<{ readonly name: string }>(
-    `SELECT conname::text AS name FROM pg_catalog.pg_constraint WHERE conrelid = to_regclass(:table) AND contype = 'p'`,
-    { table },
-  );
-  if (found !== undefined) tx.put(`ALTER TABLE ${table} DROP CONSTRAINT ${quoted(found.name)}`);
 }
 
 interface Change {

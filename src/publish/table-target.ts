@@ -1,4 +1,4 @@
-import { createHash, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { type Clock, instant } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import { binaryType } from '../sinks/postgres/column-types.ts';
@@ -6,8 +6,8 @@ import type { StoredRecord } from '../sinks/readings.ts';
 import { quoted, type Values } from '../sql/database.ts';
 import {
   entityName,
+  gapsBetween,
   manifestText,
-  missingPublications,
   otherVersionAdvice,
   ownColumns,
   readManifest,
@@ -65,23 +65,19 @@ export interface TargetTables {
   readonly textType: string;
   /** Types of the columns of a table by their names, as `binaryType` has them; null where there is no such table. */
   readonly typesThere: (entity: NamedEntity) => Promise<ReadonlyMap<string, string> | null>;
-  /** Why rows cannot be found by this key in a table that has its columns; null where they can. */
-  readonly keyProblem: (entity: NamedEntity, given: GivenShape) => Promise<string | null>;
+  /** Whether rows are found by this key in a table that has its columns. */
+  readonly isKeyed: (entity: NamedEntity, key: readonly string[]) => Promise<boolean>;
   /** The size of the target, as `check` reports it. */
   readonly size: () => Promise<Pick<TargetCheck, 'files' | 'bytes'>>;
-  /**
-   * `lostTables` counts at most this many rows: of a larger table it only finds out that it has as many. Null: counting
-   * costs nothing.
-   */
-  readonly mostCounted: number | null;
-  /** A new generation gets another table; otherwise one that fits stays, with what others have attached to it. */
-  readonly isReplaced: boolean;
   readonly incompatible: TableDatabase['incompatible'];
 }
 
 /** A transaction. Disposed without `commit`, nothing of it is stored. */
 export interface TableChange extends TargetTables, AsyncDisposable {
-  /** No reader sees the tables before `commit`, so they change at once; else at the end, to lock them briefly. */
+  /**
+   * No reader sees the tables before `commit`, so they change at once, and a new generation gets other tables. Else they
+   * change at the end, to lock them briefly, and one that fits stays, with what others have attached to it.
+   */
   readonly isPrivate: boolean;
   /** Changes the table of an entity with `change`, and what hangs on it. */
   reshape(plan: TablePlan, entity: PlannedEntity, change: () => Promise<void>): Promise<void>;
@@ -102,7 +98,7 @@ export interface Stage {
    * Brings them into the entity's table, which is as planned: the newest `_seq` of each key wins. Gives the number of
    * rows that it has then.
    */
-  merge(): Promise<{ readonly live: number; readonly deleted: number; readonly hasLongKeys: boolean }>;
+  merge(): Promise<{ readonly live: number; readonly deleted: number }>;
 }
 
 export interface TableTargetOptions {
@@ -114,31 +110,16 @@ export interface TableTargetOptions {
 }
 
 export function openTableTarget(database: TableDatabase, { keepMs, clock }: TableTargetOptions): Target {
-  const read = async (first: number | null, limit: number): Promise<readonly PublicationText[]> =>
+  const read = async (first: number | null, limit: number): Promise<readonly StoredManifest[]> =>
     (await database.read(async (tables) => await publicationsOf(tables, first, limit))) ?? [];
-  const manifestOf = ({ number, manifest }: PublicationText): StoredManifest => {
-    try {
-      return readManifest(manifest);
-    } catch (error) {
-      const why = error instanceof Error ? error.message : String(error);
-      throw database.incompatible(
-        `the manifest of publication ${number} in _publications cannot be read (${why})`,
-        `${otherVersionAdvice} Else restore it from a backup.`,
-      );
-    }
-  };
-  const newest = async (): Promise<StoredManifest | null> => {
-    const [found] = await read(null, 1);
-    return found === undefined ? null : manifestOf(found);
-  };
+  const newest = async (): Promise<StoredManifest | null> => (await read(null, 1))[0] ?? null;
   return {
     layout: null,
     newest,
-    manifests: async function* (first) {
-      for await (const publication of publicationsFrom(read, first)) yield manifestOf(publication);
-    },
+    manifests: (first) => publicationsFrom(read, first),
     lost: async (_newest, entities) =>
-      (await database.read(async (tables) => await lostTables(tables, entities))) ?? [],
+      (await database.read(async (tables) => await examineTables(tables, entities, 'briefly')))?.problems ??
+      [],
     begin: async () => {
       const change = await database.begin('publish');
       return openPublication(database, change, keepMs === null ? null : clock.now() - keepMs);
@@ -237,10 +218,10 @@ async function shapeTable(change: TableChange, plan: TablePlan, entity: PlannedE
   const { kind, before } = plan;
   await db.run(
     `INSERT INTO ${at}_published_tables
-       (connector, entity, table_name, generation, key, columns, has_long_keys, live_rows, deleted_rows)
-     VALUES (:connector, :entity, :table, :generation, :key, :columns, :hasLongKeys, :live, :deleted)
+       (connector, entity, table_name, generation, key, columns, live_rows, deleted_rows)
+     VALUES (:connector, :entity, :table, :generation, :key, :columns, :live, :deleted)
      ON CONFLICT (connector, entity) DO UPDATE SET generation = excluded.generation, key = excluded.key, columns = excluded.columns,
-       has_long_keys = excluded.has_long_keys, live_rows = excluded.live_rows, deleted_rows = excluded.deleted_rows`,
+       live_rows = excluded.live_rows, deleted_rows = excluded.deleted_rows`,
     {
       connector: entity.connector,
       entity: entity.entity,
@@ -248,7 +229,6 @@ async function shapeTable(change: TableChange, plan: TablePlan, entity: PlannedE
       generation: entity.generation,
       key: JSON.stringify(entity.key),
       columns: JSON.stringify(plan.columns),
-      hasLongKeys: plan.hasLongKeys,
       ...before,
     },
   );
@@ -275,7 +255,7 @@ async function mergeStage(
 ): Promise<void> {
   const counted = await stage.merge();
   await db.run(
-    `UPDATE ${at}_published_tables SET has_long_keys = :hasLongKeys, live_rows = :live, deleted_rows = :deleted
+    `UPDATE ${at}_published_tables SET live_rows = :live, deleted_rows = :deleted
      WHERE connector = :connector AND entity = :entity`,
     { connector, entity, ...counted },
   );
@@ -285,12 +265,11 @@ async function mergeStage(
 async function takeNumber(change: TableChange, manifest: Manifest, attempt: string): Promise<boolean> {
   const [newest] = await publicationsOf(change, null, 1);
   const { previous, publication: number, createdAt } = manifest;
-  if ((newest?.number ?? 0) !== (previous?.publication ?? 0)) return false;
+  if ((newest?.manifest.publication ?? 0) !== (previous?.publication ?? 0)) return false;
   if (newest?.sha256 !== previous?.sha256) return false;
   const text = manifestText(manifest);
-  const { sha256 } = readManifest(text);
   return await change.takeNumber(
-    async () => await addPublication(change, { number, createdAt, text, sha256, attempt }),
+    async () => await addPublication(change, { number, createdAt, text, attempt }),
   );
 }
 
@@ -298,14 +277,13 @@ interface NewPublication {
   readonly number: number;
   readonly createdAt: string;
   readonly text: string;
-  readonly sha256: string;
   readonly attempt: string;
 }
 
 async function addPublication({ db, at }: TableChange, { text, ...rest }: NewPublication): Promise<void> {
   await db.run(
-    `INSERT INTO ${at}_publications (number, created_at, manifest, sha256, attempt)
-     VALUES (:number, :createdAt::timestamptz, :manifest, :sha256, :attempt::uuid)`,
+    `INSERT INTO ${at}_publications (${publicationColumns.join(', ')})
+     VALUES (:number, :createdAt::timestamptz, :manifest, :attempt::uuid)`,
     { ...rest, manifest: Buffer.from(text) },
   );
 }
@@ -344,9 +322,11 @@ const probePublication: NewPublication = {
   number: -1,
   createdAt: instant(0),
   text: '{}',
-  sha256: '',
   attempt: randomUUID(),
 };
+
+/** Columns of `_publications`, by which a target knows it. */
+export const publicationColumns: readonly string[] = ['number', 'created_at', 'manifest', 'attempt'];
 
 /**
  * The tables of the target's own. `_publications`: the number is given once, which makes a publication happen exactly
@@ -359,7 +339,6 @@ export function ownTables(at: string): readonly string[] {
        number bigint PRIMARY KEY,
        created_at timestamptz NOT NULL,
        manifest json NOT NULL,
-       sha256 text COLLATE "C" NOT NULL,
        attempt uuid NOT NULL)`,
     `CREATE TABLE IF NOT EXISTS ${at}_published_tables (
        connector text COLLATE "C" NOT NULL,
@@ -368,7 +347,6 @@ export function ownTables(at: string): readonly string[] {
        generation bigint NOT NULL,
        key json NOT NULL,
        columns json NOT NULL,
-       has_long_keys boolean NOT NULL,
        live_rows bigint NOT NULL,
        deleted_rows bigint NOT NULL,
        PRIMARY KEY (connector, entity))`,
@@ -376,7 +354,7 @@ export function ownTables(at: string): readonly string[] {
 }
 
 /** An entity as `_published_tables` has it. */
-export interface KnownTable extends NamedEntity {
+interface KnownTable extends NamedEntity {
   /** Names, as JSON. */
   readonly key: string;
   /** Names and types, as JSON. */
@@ -384,22 +362,17 @@ export interface KnownTable extends NamedEntity {
   /** Numbers of rows that the table should have. */
   readonly liveRows: number;
   readonly deletedRows: number;
-  readonly hasLongKeys: boolean;
 }
 
 type Column = Pick<PublishedColumn, 'name' | 'type'>;
 
-export type GivenShape = ReturnType<typeof givenShape>;
+type GivenShape = ReturnType<typeof givenShape>;
 
-/**
- * The shape that a table was made with, without the columns that all tables have. `hasLongKeys`: its unique index is on
- * hashes of the key's texts.
- */
-function givenShape({ key, columns, hasLongKeys }: KnownTable) {
+/** The shape that a table was made with, without the columns that all tables have. */
+function givenShape({ key, columns }: KnownTable) {
   return {
     key: JSON.parse(key) as readonly string[],
     columns: JSON.parse(columns) as readonly Column[],
-    hasLongKeys,
   };
 }
 
@@ -420,11 +393,11 @@ async function knownTables(
  * not matter.
  */
 async function shapeProblem(
-  { keyProblem }: TargetTables,
+  tables: TargetTables,
   entity: NamedEntity,
   given: GivenShape,
-  there: ReadonlyMap<string, string> | null,
 ): Promise<string | null> {
+  const there = await tables.typesThere(entity);
   if (there === null) return 'is gone';
   const published = given.columns.map(({ name, type }) => ({ name, type: binaryType[type] }));
   for (const { name, type } of [...published, ...ownColumns]) {
@@ -432,7 +405,7 @@ async function shapeProblem(
     if (found === undefined) return `has lost its column ${name}`;
     if (found !== type) return `has ${found} in column ${name}, which should be ${type}`;
   }
-  return await keyProblem(entity, given);
+  return (await tables.isKeyed(entity, given.key)) ? null : 'has lost the unique index on its key';
 }
 
 /** Condition that rows of two tables, `t` and `s`, have the same key. */
@@ -458,37 +431,41 @@ export async function keepNewest(
   );
 }
 
-/** A manifest as a table of publications has it. */
-interface PublicationText {
-  readonly number: number;
-  readonly manifest: string;
-  /** Hash of the text, taken when it was written. */
-  readonly sha256: string;
-}
-
 /** Up to `limit` publications by their numbers, from `first` on; the newest one where that is null. */
 async function publicationsOf(
-  { db, at }: TargetTables,
+  { db, at, incompatible }: TargetTables,
   first: number | null,
   limit: number,
-): Promise<readonly PublicationText[]> {
+): Promise<readonly StoredManifest[]> {
   const which = first === null ? 'ORDER BY number DESC' : `WHERE number >= ${first} ORDER BY number`;
-  const sql = `SELECT number, manifest, sha256 FROM ${at}_publications ${which} LIMIT ${limit}`;
-  return await db.rows<PublicationText>(sql);
+  const found = await db.rows<{ readonly number: number; readonly manifest: string }>(
+    `SELECT number, manifest FROM ${at}_publications ${which} LIMIT ${limit}`,
+  );
+  return found.map(({ number, manifest }) => {
+    try {
+      return readManifest(manifest, number);
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error);
+      throw incompatible(
+        `the manifest of publication ${number} in _publications cannot be read (${why})`,
+        `${otherVersionAdvice} Else restore it from a backup.`,
+      );
+    }
+  });
 }
 
 const readAtOnce = 20;
 
 async function* publicationsFrom(
-  read: (first: number, limit: number) => Promise<readonly PublicationText[]>,
+  read: (first: number, limit: number) => Promise<readonly StoredManifest[]>,
   first: number,
-): AsyncGenerator<PublicationText> {
+): AsyncGenerator<StoredManifest> {
   for (let from = first; ;) {
     const some = await read(from, readAtOnce);
     yield* some;
     const last = some.at(-1);
     if (last === undefined || some.length < readAtOnce) return;
-    from = last.number + 1;
+    from = last.manifest.publication + 1;
   }
 }
 
@@ -506,8 +483,6 @@ export interface TablePlan {
   readonly added: readonly Column[];
   /** All that it has in the end: also those that are no longer published, which stay null. */
   readonly columns: readonly Column[];
-  /** Its unique index is on hashes of the key's texts. */
-  readonly hasLongKeys: boolean;
   /** Numbers of rows that it has. */
   readonly before: { readonly live: number; readonly deleted: number };
 }
@@ -519,62 +494,39 @@ type Wanted = NamedEntity & Pick<PlannedEntity, 'key' | 'columns' | 'isNewGenera
  * table of that name is another program's, or ours was changed so that it cannot take the rows, unless a new
  * generation replaces it.
  */
-async function planTable(tables: TargetTables, wanted: Wanted): Promise<TablePlan> {
+async function planTable(tables: TableChange, wanted: Wanted): Promise<TablePlan> {
   const { isNewGeneration, key } = wanted;
   const name = tables.nameOf(wanted);
   const [known] = await knownTables(tables, wanted);
-  const there = await tables.typesThere(wanted);
+  const isThere = (await tables.typesThere(wanted)) !== null;
   const none = { live: 0, deleted: 0 };
   const columns = typed(wanted.columns);
-  const fresh = { name, dropped: [], added: [], columns, hasLongKeys: false, before: none };
+  const fresh = { name, dropped: [], added: [], columns, before: none };
   if (known === undefined) {
-    const isThere = there !== null;
     if (isNewGeneration && !isThere) return { kind: 'make', ...fresh };
-    throw unlistedError(tables, name, isThere, isNewGeneration);
+    // A published one cannot take the changes alone, and one of another program is not touched.
+    throw tables.incompatible(
+      `_published_tables does not list its table ${name}`,
+      'If there is such a table, rename it. Then publish with --new-generation.',
+    );
   }
-  if (isNewGeneration && (tables.isReplaced || there === null)) {
-    return { kind: there === null ? 'make' : 'replace', ...fresh };
+  if (isNewGeneration && (tables.isPrivate || !isThere)) {
+    return { kind: isThere ? 'replace' : 'make', ...fresh };
   }
   const had = givenShape(known);
   const { kept, dropped, added } = columnChange(had, wanted);
   const [before, now] = [JSON.stringify(had.key), JSON.stringify(key)];
-  const foreign = added.find((one) => there?.has(one.name) === true && !dropped.includes(one.name));
   const problem =
-    there !== null && before !== now
+    isThere && before !== now
       ? `has the key ${before} and should have ${now}`
-      : ((await shapeProblem(tables, wanted, { ...had, columns: kept }, there)) ??
-        // A column that others have added is not filled with published values.
-        (foreign === undefined
-          ? null
-          : `has a column ${foreign.name} that was added by hand, and needs that name for a column of the source`));
+      : await shapeProblem(tables, wanted, { ...had, columns: kept });
   if (problem === null) {
     const kind = isNewGeneration ? 'empty' : 'keep';
     const before = isNewGeneration ? none : { live: known.liveRows, deleted: known.deletedRows };
-    const { hasLongKeys } = had;
-    return { kind, name, dropped, added, columns: [...kept, ...typed(added)], hasLongKeys, before };
+    return { kind, name, dropped, added, columns: [...kept, ...typed(added)], before };
   }
   if (isNewGeneration) return { kind: 'replace', ...fresh };
   throw tables.incompatible(`its table ${name} ${problem}`, 'Undo that, or publish with --new-generation.');
-}
-
-/**
- * Explains a table that `_published_tables` lacks: a published one cannot take the changes alone, and one of another
- * program is not touched.
- */
-function unlistedError(
-  { incompatible }: TargetTables,
-  table: string,
-  isThere: boolean,
-  isNewGeneration: boolean,
-): Error {
-  if (!isThere) {
-    const found = `_published_tables does not list ${table}, which was published`;
-    return incompatible(found, 'Publish with --new-generation.');
-  }
-  return incompatible(
-    `it has a table ${table} that _published_tables does not list`,
-    `Rename that table, ${isNewGeneration ? 'or publish to another place' : 'and publish with --new-generation'}.`,
-  );
 }
 
 /** The columns alone, as `_published_tables` has them. */
@@ -601,121 +553,66 @@ function columnChange(had: GivenShape, { columns, key }: Wanted) {
   };
 }
 
-/**
- * Compares every table, its columns and its number of rows with the publications, and follows the chain of manifests.
- */
+/** Follows the chain of manifests, and examines every table of the newest one. */
 async function checkTables(tables: TargetTables): Promise<TargetCheck> {
-  const problems: string[] = [];
+  const gaps: string[] = [];
   let publications = 0;
-  let newest: PublicationText | null = null;
-  const read = async (first: number, limit: number): Promise<readonly PublicationText[]> =>
+  let newest: StoredManifest | null = null;
+  const read = async (first: number, limit: number): Promise<readonly StoredManifest[]> =>
     await publicationsOf(tables, first, limit);
   for await (const publication of publicationsFrom(read, 0)) {
-    problems.push(...chainProblem(newest, publication));
+    gaps.push(...gapsBetween(newest, publication));
     publications += 1;
     newest = publication;
   }
-  const known = await knownTables(tables, null);
-  problems.push(...unlistedEntities(newest, known));
-  let rows = 0;
-  for (const table of known) {
-    const name = tables.nameOf(table);
-    const there = await tables.typesThere(table);
-    const problem = await shapeProblem(tables, table, givenShape(table), there);
-    if (problem !== null) problems.push(`table ${name} ${problem}`);
-    // Rows are counted by these columns.
-    if (there?.has('_seq') !== true || there.get('_deleted') !== 'boolean') continue;
-    // With a sum of a column its blocks are read, and their checksums compared: to count, DuckDB reads none.
-    const [found] = await tables.db.rows<{ readonly live: number; readonly deleted: number }>(
-      `SELECT count(*) FILTER (WHERE NOT _deleted) AS live, count(*) FILTER (WHERE _deleted) AS deleted, sum(_seq) AS sum
-       FROM ${tables.sqlName(table)}`,
-    );
-    const { live = 0, deleted = 0 } = found ?? {};
-    rows += live + deleted;
-    if (live === table.liveRows && deleted === table.deletedRows) continue;
-    const expected = `${table.liveRows} rows and ${table.deletedRows} deleted ones`;
-    problems.push(`table ${name} should have ${expected}, and has ${live} and ${deleted}`);
-  }
-  return { publications, rows, ...(await tables.size()), problems };
+  const { rows, problems } = await examineTables(tables, newest?.manifest.entities ?? [], 'thoroughly');
+  return { publications, rows, ...(await tables.size()), problems: [...gaps, ...problems] };
 }
+
+/** Of a larger table it is enough to know that it has as many rows. */
+const mostCounted = 10_000;
 
 /**
- * Tables of these entities that are missing, differ from the table that was made, or have fewer rows than were
- * published.
+ * Finds tables of these entities that are missing, differ from the table that was made, or have fewer rows than were
+ * published. `thoroughly`: counts all rows, and reads their blocks, whose checksums the database compares.
  */
-async function lostTables(
+async function examineTables(
   tables: TargetTables,
   entities: readonly NamedEntity[],
-): Promise<readonly string[]> {
-  const lost: string[] = [];
+  how: 'briefly' | 'thoroughly',
+) {
+  const knownByName = new Map((await knownTables(tables, null)).map((one) => [entityName(one), one]));
+  const problems: string[] = [];
+  let rows = 0;
   for (const entity of entities) {
     const name = tables.nameOf(entity);
-    const [known] = await knownTables(tables, entity);
+    const known = knownByName.get(entityName(entity));
     if (known === undefined) {
-      lost.push(`_published_tables does not list ${name}, which was published`);
+      problems.push(`_published_tables does not list ${name}, which was published`);
       continue;
     }
-    const problem = await shapeProblem(tables, entity, givenShape(known), await tables.typesThere(entity));
+    const problem = await shapeProblem(tables, entity, givenShape(known));
     if (problem !== null) {
-      lost.push(`table ${name} ${problem}`);
+      problems.push(`table ${name} ${problem}`);
       continue;
     }
-    const published = known.liveRows + known.deletedRows;
-    const needed = Math.min(published, tables.mostCounted ?? published);
-    const found = await countUpTo(tables, entity, needed);
-    if (found < needed) lost.push(`table ${name} should have ${published} rows, and has ${found}`);
+    const table = tables.sqlName(entity);
+    const counted = how === 'thoroughly' ? table : `(SELECT * FROM ${table} LIMIT ${mostCounted}) AS counted`;
+    const [found] = await tables.db.rows<{ readonly live: number; readonly deleted: number }>(
+      `SELECT count(*) FILTER (WHERE NOT _deleted) AS live, count(*) FILTER (WHERE _deleted) AS deleted, sum(_seq) AS sum
+       FROM ${counted}`,
+    );
+    const { live = 0, deleted = 0 } = found ?? {};
+    const { liveRows, deletedRows } = known;
+    rows += live + deleted;
+    const isWhole =
+      how === 'thoroughly'
+        ? live === liveRows && deleted === deletedRows
+        : live + deleted >= Math.min(liveRows + deletedRows, mostCounted);
+    if (isWhole) continue;
+    problems.push(
+      `table ${name} should have ${liveRows} rows and ${deletedRows} deleted ones, and has ${live} and ${deleted}`,
+    );
   }
-  return lost;
-}
-
-async function countUpTo(
-  { db, sqlName, mostCounted }: TargetTables,
-  entity: NamedEntity,
-  most: number,
-): Promise<number> {
-  const table = sqlName(entity);
-  const from = mostCounted === null ? table : `(SELECT 1 FROM ${table} LIMIT ${most}) AS counted`;
-  const [found] = await db.rows<{ readonly rows: number }>(`SELECT count(*) AS rows FROM ${from}`);
-  return found?.rows ?? 0;
-}
-
-/** Entities of the newest manifest that `_published_tables` lacks. Null: no publication remains. */
-function unlistedEntities(newest: PublicationText | null, tables: readonly KnownTable[]): readonly string[] {
-  if (newest === null) {
-    return tables.length === 0 ? [] : ['_publications is empty, and there are tables of publications'];
-  }
-  const known = new Set(tables.map(entityName));
-  try {
-    return readManifest(newest.manifest)
-      .manifest.entities.map(entityName)
-      .filter((name) => !known.has(name))
-      .map((name) => `_published_tables lacks ${name}, which was published`);
-  } catch {
-    // `chainProblem` has reported that it cannot be read.
-    return [];
-  }
-}
-
-/** Problems of a publication that comes after `before` in the order of their numbers. */
-function chainProblem(
-  before: PublicationText | null,
-  { number, manifest: text, sha256 }: PublicationText,
-): readonly string[] {
-  if (createHash('sha256').update(text).digest('hex') !== sha256) {
-    return [`the manifest of publication ${number} was changed: its SHA-256 is another one`];
-  }
-  let stored: StoredManifest;
-  try {
-    stored = readManifest(text);
-  } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    return [`the manifest of publication ${number} cannot be read (${why})`];
-  }
-  const { publication: named, previous } = stored.manifest;
-  if (named !== number) return [`publication ${number} has the manifest of publication ${named}`];
-  if (before === null) return [];
-  if (before.number !== number - 1) return [missingPublications(before.number + 1, number - 1)];
-  return previous?.sha256 === before.sha256
-    ? []
-    : [`publication ${number} does not follow the publication ${before.number} that is there`];
+  return { rows, problems };
 }

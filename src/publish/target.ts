@@ -1,3 +1,4 @@
+import { type Recovery, SyncError } from '../core/errors.ts';
 import { eachOf } from '../core/grouped.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
 import type { EntityTable } from '../core/records.ts';
@@ -151,6 +152,26 @@ export interface Leftover extends FileCount {
   readonly isOver?: boolean;
   /** Removes it; no error if another process has removed it meanwhile. */
   readonly remove: () => Promise<void>;
+}
+
+/** What to do about a failure, by a pattern of its code or text; the first that matches counts. */
+export type Advices = readonly (readonly [
+  pattern: RegExp,
+  advice: string,
+  recovery?: Recovery,
+  code?: 'TARGET_INCOMPATIBLE',
+])[];
+
+/** A failure of a target: what failed, in words without values, and the advice for `by`. */
+export function failedError(
+  said: string,
+  by: string,
+  advices: Advices,
+  about: { readonly context: SyncError['context']; readonly cause?: unknown },
+): SyncError {
+  const [, advice = '', recovery = 'stop', code = 'TARGET_FAILED'] =
+    advices.find(([pattern]) => pattern.test(by)) ?? [];
+  return new SyncError(`${said}. ${advice}`, { code, recovery, ...about });
 }
 
 /** Requests at once for objects by their names: not every server takes many of them in one. */

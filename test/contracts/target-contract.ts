@@ -214,7 +214,7 @@ export function targetContract({ open, rows, readText = (text) => text }: Target
       store(model, entity, { id: `${count} ${hostileText(random)}` });
     }
     store(model, entity, { id: '' });
-    store(model, entity, { id: Array.from({ length: 900 }, () => random().toString(36)).join('') });
+    store(model, entity, { id: Array.from({ length: 160 }, () => random().toString(36)).join('') });
     await desk.publishSame();
     // Once more, as changes of what is there.
     for (const row of entity.rows.values()) {

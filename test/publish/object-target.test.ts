@@ -126,7 +126,7 @@ describe('a check', () => {
     const text = readFileSync(manifestOf(2), 'utf8');
     writeFileSync(manifestOf(2), text.replace('"here"', '"there"'));
     expect(await world.problems()).toEqual([
-      expect.stringContaining('0002.json was changed after publication 3 named its hash') as string,
+      expect.stringContaining('publication 2 was changed after publication 3 named its hash') as string,
     ]);
     rmSync(manifestOf(3));
     expect(await world.problems()).toEqual(['publication 3 is missing']);
@@ -650,7 +650,7 @@ describe('a publication that continues what the target has lost', () => {
     [
       'the original text of a manifest',
       () => writeFileSync(manifestOf(3), readFileSync(manifestOf(3), 'utf8').replace('"here"', '"there"')),
-      /0003\.json was changed after publication 4 named its hash/,
+      /publication 3 was changed after publication 4 named its hash/,
     ],
   ])('is refused without %s, with the command that heals it', async (_what, lose, says) => {
     await publishRuns(4);

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { describe, expect, onTestFinished } from 'vitest';
 import { openPostgresTarget, type PostgresPlace } from '../../src/publish/postgres-target.ts';
 import { targetContract, type TargetKind } from '../contracts/target-contract.ts';
@@ -84,7 +85,7 @@ describe('a target in PostgreSQL', () => {
     await mart.publishPeople(2);
     expect(await ask('SELECT * FROM mine')).toHaveLength(2);
     store(model, addEntity(model, 'people', [{ name: 'id', type: 'integer' }]), { id: 1 });
-    await mart.refused(/views or other objects.*Drop them, publish again/);
+    await mart.refused(/Views or other objects.*Drop them, publish again/);
     // Nothing of it is there: readers still see what was.
     expect(await ask('SELECT * FROM mine')).toHaveLength(2);
     await ask('DROP VIEW mine');
@@ -129,7 +130,7 @@ describe('a target in PostgreSQL', () => {
     people(mart.model);
     await ask(`CREATE SCHEMA ${schema}`);
     await ask('CREATE TABLE news__people (mine text)');
-    await mart.refused(/news__people that _published_tables does not list/);
+    await mart.refused(/_published_tables does not list its table news__people/);
     await ask(`DROP SCHEMA ${schema} CASCADE`);
     await ask(`CREATE SCHEMA ${schema}; CREATE TABLE _publications (mine text)`);
     await expect(target.newest()).rejects.toMatchObject({ code: 'TARGET_INCOMPATIBLE' });
@@ -203,7 +204,7 @@ describe('a target in PostgreSQL', () => {
     store(mart.model, await mart.publishPeople(), { id: 'p4' });
     const restored = await mart.publish({
       beforeCommit: async () =>
-        void (await mart.ask(`UPDATE _publications SET sha256 = 'of another manifest'`)),
+        void (await mart.ask(`UPDATE _publications SET manifest = (manifest::text || ' ')::json`)),
     });
     expect(restored).toBe('taken');
     expect(await mart.ask('SELECT id FROM news__people')).toHaveLength(3);
@@ -216,7 +217,7 @@ describe('a target in PostgreSQL', () => {
     store(mart.model, entity, { id: 'p1' });
     await mart.ask('BEGIN');
     await mart.ask('SELECT * FROM news__people');
-    await mart.refused(/lock of another session/, 'TARGET_FAILED');
+    await mart.refused(/a lock of another session on a table/, 'TARGET_FAILED');
     await mart.ask('ROLLBACK');
     await mart.publish();
     expect((await mart.target.newest())?.manifest.publication).toBe(2);
@@ -264,12 +265,13 @@ describe('a target in PostgreSQL that another program has changed', () => {
     const { ask, schema } = mart;
     await mart.publishPeople();
     await ask(`DELETE FROM news__people WHERE id = 'p1'`);
-    await ask(`UPDATE _publications SET manifest = '{}'`);
     expect(await mart.problems()).toEqual([
-      'the manifest of publication 1 was changed: its SHA-256 is another one',
       'table news__people should have 3 rows and 0 deleted ones, and has 2 and 0',
     ]);
-    await expect(mart.target.newest()).rejects.toMatchObject({ code: 'TARGET_INCOMPATIBLE' });
+    await ask(`UPDATE _publications SET manifest = '{}'`);
+    for (const read of [mart.problems, mart.target.newest]) {
+      await expect(read()).rejects.toMatchObject({ code: 'TARGET_INCOMPATIBLE' });
+    }
     await ask(`DROP SCHEMA ${schema} CASCADE`);
     await mart.publish();
     await ask('ALTER TABLE news__people ALTER COLUMN name TYPE varchar(99)');
@@ -285,11 +287,12 @@ describe('a target in PostgreSQL that another program has changed', () => {
     expect(await ask('SELECT id FROM news__people')).toHaveLength(2);
     expect(await mart.problems()).toEqual([]);
     await ask('DELETE FROM _published_tables');
-    expect(await mart.problems()).toEqual(['_published_tables lacks news/people, which was published']);
+    expect(await mart.problems()).toEqual([
+      '_published_tables does not list news__people, which was published',
+    ]);
     await ask('DROP TABLE news__people CASCADE');
     await mart.publishPeople(1);
-    await ask('DELETE FROM _publications');
-    expect(await mart.problems()).toEqual(['_publications is empty, and there are tables of publications']);
+    expect(await mart.problems()).toEqual([]);
   });
 
   // Proves promise 20.1
@@ -303,7 +306,10 @@ describe('a target in PostgreSQL that another program has changed', () => {
     await world.publish({}, target);
     // Nothing has changed: no row comes into any table.
     for (const [damage, says] of [
-      [`DELETE FROM news__members WHERE id = '2'`, 'news__members should have 2 rows, and has 1'],
+      [
+        `DELETE FROM news__members WHERE id = '2'`,
+        'news__members should have 2 rows and 0 deleted ones, and has 1 and 0',
+      ],
       ['ALTER TABLE news__members DROP COLUMN name CASCADE', 'news__members has lost its column name'],
       ['DROP TABLE news__members CASCADE', 'news__members is gone'],
     ] as const) {
@@ -368,7 +374,6 @@ describe('a target in PostgreSQL that another program has changed', () => {
   });
 });
 
-const longKey = 'k'.repeat(5_000);
 const lostKey = 'has lost the unique index on its key';
 
 /** Refused until a new generation comes, which makes everything good. */
@@ -430,23 +435,12 @@ describe('a table in PostgreSQL that is not as it was made', () => {
     },
   );
 
-  it.for([
-    ['dropped the index of long keys', null],
-    [
-      'replaced the index of long keys by one on other hashes',
-      "encode(sha256(decode(replace(id, E'\\\\', E'\\\\\\\\'), 'escape')), 'hex')",
-    ],
-  ] as const)('is recreated after another program %s', async ([, expression], { folder }) => {
+  it('is not published where a text in a key is too long for its index', async ({ folder }) => {
     await using mart = await open(folder);
-    const { model } = mart;
-    store(model, people(model), { id: longKey });
-    await mart.publish();
-    expect(await mart.problems()).toEqual([]);
-    await mart.ask('DROP INDEX news__people_sha256_idx');
-    if (expression !== null) await mart.ask(`CREATE UNIQUE INDEX ON news__people (${expression})`);
-    expect(await mart.problems()).toEqual([`table news__people ${lostKey}`]);
-    await expectHealed(mart, lostKey, () => store(model, people(model, 1), { id: longKey }));
-    expect(await mart.ask('SELECT id FROM news__people')).toHaveLength(2);
+    // Without patterns, which would be compressed.
+    const long = Array.from({ length: 400 }, () => randomUUID()).join('');
+    store(mart.model, people(mart.model), { id: long });
+    await mart.refused(/A text in a key is too long for an index/, 'TARGET_FAILED');
   });
 
   it('says what to do where a view stands in its place, or a constraint keeps rows out', async ({
