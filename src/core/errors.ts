@@ -134,6 +134,25 @@ export class ThrottledError extends SyncError {
   }
 }
 
+/** Imports a package that is installed only where it is needed. Throws PACKAGE_MISSING where it cannot be loaded. */
+export async function importOptional<Library>(
+  user: string,
+  name: string,
+  load: () => Promise<Library>,
+): Promise<Library> {
+  try {
+    return await load();
+  } catch (cause) {
+    const isMissing = cause instanceof Error && 'code' in cause && cause.code === 'ERR_MODULE_NOT_FOUND';
+    const [why = ''] = (cause instanceof Error ? cause.message : String(cause)).split('\n');
+    const state = isMissing ? 'is not installed' : `cannot be loaded (${why.slice(0, 200)})`;
+    throw new SyncError(
+      `${user} needs the package ${name}, which ${state}. Install it beside this program: npm install ${name}`,
+      { code: 'PACKAGE_MISSING', recovery: 'stop' },
+    );
+  }
+}
+
 /** Error for a request of a user that cannot be carried out as given: exit code 2. */
 export function usage(message: string): SyncError {
   return new SyncError(message, { code: 'USAGE', recovery: 'stop' });

@@ -4,7 +4,7 @@ import type * as stdio from '@modelcontextprotocol/server/stdio';
 import PQueue from 'p-queue';
 import { programVersion } from '../app/program-version.ts';
 import { type Clock, otherTurn } from '../core/clock.ts';
-import { SyncError, usage } from '../core/errors.ts';
+import { importOptional, SyncError, usage } from '../core/errors.ts';
 import { orAborted, startDeadline, takeSlot } from '../http/or-aborted.ts';
 import type { JobLog } from '../jobs/worker-context.ts';
 import { type Answer, jsonOf } from './answer.ts';
@@ -72,20 +72,10 @@ export function mcpServer(
 
 /** The official implementation of the protocol, an optional package. Throws PACKAGE_MISSING. */
 export async function loadPackage(): Promise<typeof server & typeof stdio> {
-  try {
-    const [own, ofStdio] = await Promise.all([
-      import('@modelcontextprotocol/server'),
-      import('@modelcontextprotocol/server/stdio'),
-    ]);
-    return { ...own, ...ofStdio };
-  } catch (cause) {
-    const isMissing = cause instanceof Error && 'code' in cause && cause.code === 'ERR_MODULE_NOT_FOUND';
-    if (!isMissing) throw cause;
-    throw new SyncError(
-      'mcp needs the package @modelcontextprotocol/server, which is not installed. Install it beside this program: npm install @modelcontextprotocol/server',
-      { code: 'PACKAGE_MISSING', recovery: 'stop' },
-    );
-  }
+  return await importOptional('mcp', '@modelcontextprotocol/server', async () => ({
+    ...(await import('@modelcontextprotocol/server')),
+    ...(await import('@modelcontextprotocol/server/stdio')),
+  }));
 }
 
 /** Calls that are answered at a time, and calls that wait for their turn, by whether they may take long. */

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import { connect, isIP, type Socket } from 'node:net';
 import type { Clock } from '../core/clock.ts';
-import { SyncError } from '../core/errors.ts';
+import { importOptional } from '../core/errors.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { Secret } from '../core/secret.ts';
 import { guardedLookup, judgePublic } from '../http/guard-address.ts';
@@ -183,7 +183,12 @@ async function sendMail(
   allowHosts: readonly string[],
   signal: AbortSignal,
 ): Promise<Sent> {
-  const { createTransport } = await loadNodemailer();
+  // `as`: the used members are declared below.
+  const { createTransport } = (await importOptional(
+    'A channel of type email',
+    library,
+    async () => await import(library),
+  )) as Library;
   const server = new URL(channel.server);
   const host = server.hostname.replace(/^\[|\]$/g, '');
   const isSecure = server.protocol === 'smtps:';
@@ -268,17 +273,3 @@ interface Library {
 
 /** No literal: the program is checked and built where this optional package is not installed. */
 const library: string = 'nodemailer';
-
-async function loadNodemailer(): Promise<Library> {
-  try {
-    // `as`: the used members are declared above.
-    return (await import(library)) as Library;
-  } catch (cause) {
-    const isMissing = cause instanceof Error && 'code' in cause && cause.code === 'ERR_MODULE_NOT_FOUND';
-    if (!isMissing) throw cause;
-    throw new SyncError(
-      'A channel of type email needs the package nodemailer, which is not installed. Install it beside this program: `npm install nodemailer`.',
-      { code: 'PACKAGE_MISSING', recovery: 'stop' },
-    );
-  }
-}

@@ -145,7 +145,7 @@ export function messageChannels({ notify }: Pick<LocalSettings, 'notify'>): read
   return [...notify.values()].filter((channel) => channel.type !== 'heartbeat');
 }
 
-export function messageOf(channel: MessageChannel, notice: Notice): NewMessage {
+function messageOf(channel: MessageChannel, notice: Notice): NewMessage {
   const { id, kind, connector } = notice;
   return {
     notice: id,
@@ -157,7 +157,7 @@ export function messageOf(channel: MessageChannel, notice: Notice): NewMessage {
   };
 }
 
-export function testNotice(channel: MessageChannel, sink: string, at: Instant): Notice {
+export function testNotice(channel: MessageChannel, at: Instant): Notice {
   return {
     version: 1,
     id: randomUUID(),
@@ -166,7 +166,7 @@ export function testNotice(channel: MessageChannel, sink: string, at: Instant): 
     since: at,
     connector: null,
     target: null,
-    sink,
+    sink: null,
     title: 'A test of connector-sync',
     text: `The channel ${channel.name} works: you will be notified here.`,
     items: [],

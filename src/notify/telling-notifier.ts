@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import { instant, otherTurn, slept } from '../core/clock.ts';
-import { isPutOff, SyncError, usage } from '../core/errors.ts';
+import { isPutOff, SyncError } from '../core/errors.ts';
 import { connectorsBySink } from '../settings/choices.ts';
 import type {
   ConnectorSettings,
@@ -16,9 +16,7 @@ import {
   type Compared,
   conditionsOf,
   configOf,
-  hearsOf,
   type MessageChannel,
-  messageOf,
   type Notice,
   noticeChanges,
   publicationOf,
@@ -46,9 +44,6 @@ const mostEndMs = 10_000;
 
 /** Connectors: other work gets a turn after them, and writers of the sink do not wait for all. */
 const comparedAtOnce = 500;
-
-/** Messages of an outbox that are searched for a test's. */
-const mostLooked = 100_000;
 
 /**
  * Notifies people of problems. Compares the state in the ledger with the conditions that were found last, and writes
@@ -89,24 +84,6 @@ export function tellingNotifier(options: NotifierOptions) {
     await Promise.race([work, slept(clock, mostEndMs, isOver.signal)]);
     isOver.abort();
   };
-  /** Begins to send a message through a channel. Gives what keeps it from its receiver, asked when time is over. */
-  const beginTest = async (channel: NotifySettings): Promise<() => Promise<string | null>> => {
-    if (channel.type === 'heartbeat') {
-      const sent = await channels.callOnce(channel.url);
-      return () => Promise.resolve(sent.kind === 'delivered' ? null : sent.error);
-    }
-    const connector = [...settings.connectors.values()].find(({ name }) => hearsOf(channel, name));
-    if (connector === undefined) throw usage('Expected at least one connector in the config, there is none.');
-    const message = messageOf(channel, testNotice(channel, connector.sink.name, instant(clock.now())));
-    const { notices, history } = await outboxes.open(connector.sink);
-    await notices.put([message]);
-    outboxes.send(connector.sink);
-    return async () => {
-      const left = (await history.outbox(mostLooked)).find(({ notice }) => notice === message.notice);
-      if (left === undefined) return null;
-      return left.lastError ?? 'it waits behind earlier messages, or another process is about to send it';
-    };
-  };
   return {
     runEnded: async ({ connector, kind, error, isGood }: EndedRun): Promise<void> => {
       // A backfill that cannot begin concerns only the person who requested it: it makes nothing older.
@@ -135,19 +112,18 @@ export function tellingNotifier(options: NotifierOptions) {
     },
     /** Finds conditions that no event reports, such as staleness, and sends waiting messages. */
     look,
-    /**
-     * Sends a message through each of these channels, by the outbox of the first sink that the channel gets
-     * notifications from, and gives up to ten seconds to all of them. Afterwards sends nothing except retries that are
-     * due by then. `error` null: the message was delivered.
-     */
-    test: async (chosen: readonly NotifySettings[]) => {
-      const ends = clock.now() + mostEndMs;
-      const begun = await Promise.all(chosen.map(async (channel) => await beginTest(channel)));
-      await inTime(outboxes.end(ends));
-      return await Promise.all(
-        chosen.map(async (channel, index) => ({ channel, error: (await begun[index]?.()) ?? null })),
-      );
-    },
+    /** Sends a message through each of these channels, at once. `error` null: it was delivered. */
+    test: async (chosen: readonly NotifySettings[]) =>
+      await Promise.all(
+        chosen.map(async (channel) => {
+          const sending =
+            channel.type === 'heartbeat'
+              ? channels.callOnce(channel.url)
+              : channels.send(channel, testNotice(channel, instant(clock.now())), stop.signal);
+          const error = await sending.then((sent) => (sent.kind === 'delivered' ? null : sent.error), textOf);
+          return { channel, error };
+        }),
+      ),
     [Symbol.asyncDispose]: async (): Promise<void> => {
       await inTime(finish());
       stop.abort(new SyncError('the notifier was closed', { code: 'INTERRUPTED', recovery: 'retry' }));
@@ -256,8 +232,6 @@ function openOutboxes(options: NotifierOptions, channels: Channels, signal: Abor
   };
 
   return {
-    open: sinks.open,
-    send,
     /**
      * Compares the conditions that `find` derives from the state of a sink with those that were found last, and sends
      * the changes. Rejects if the sink cannot be written to.

@@ -275,7 +275,6 @@ async function openBuild({
     ...tablesIn(session, file),
     isPrivate: true,
     reshape: async (_plan, { connector }, change) => {
-      refuseReserved(file, connector);
       await session.run(`CREATE SCHEMA IF NOT EXISTS ${fileName}.${quoted(connector)}`);
       await change();
     },
@@ -322,11 +321,6 @@ async function openCompacted(duckdb: Asking, from: string, to: string): Promise<
       { code: 'TARGET_FAILED', recovery: 'stop', context: { path: from } },
     );
   }
-}
-
-function refuseReserved(file: string, connector: string): void {
-  if (connector !== 'information_schema' && connector !== 'pg_catalog') return;
-  throw incompatible(file, `DuckDB has a schema ${connector} of its own`, 'Give the connector another name.');
 }
 
 /** The table for the next rows of a table that has rows already. It ends with the connection. */

@@ -99,8 +99,6 @@ const manifest = z.strictObject({
 export type Manifest = z.infer<typeof manifest>;
 export type PublishedEntity = Manifest['entities'][number];
 export type PublishedFile = PublishedEntity['files'][number];
-/** Numbers of a file's rows and of its changes. */
-export type RowsOfFile = Pick<PublishedFile, 'rows' | 'firstSeq' | 'lastSeq'>;
 export type PublishedColumn = PublishedEntity['columns'][number];
 
 /** Columns that the program adds to each row, behind those of the record; in databases with these types. */

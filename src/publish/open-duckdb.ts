@@ -1,6 +1,6 @@
 import type * as duckdb from '@duckdb/node-api';
 import type { DuckDBType, DuckDBValue } from '@duckdb/node-api';
-import { SyncError } from '../core/errors.ts';
+import { importOptional, SyncError } from '../core/errors.ts';
 import type { ColumnValue } from '../core/records.ts';
 import { withoutHalves } from './row-files.ts';
 import { type Advices, failedError } from './target.ts';
@@ -143,19 +143,10 @@ async function attach(
 let version = '';
 
 async function loadLibrary(): Promise<Library> {
-  try {
-    const library = await import('@duckdb/node-api');
-    version = ` ${library.version()}`;
-    return library;
-  } catch (error) {
-    const why = error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error);
-    const isMissing = error instanceof Error && 'code' in error && error.code === 'ERR_MODULE_NOT_FOUND';
-    const state = isMissing ? 'is not installed' : `cannot be loaded (${why.slice(0, 200)})`;
-    throw new SyncError(
-      `A target of type duckdb needs the package @duckdb/node-api, which ${state}. Install it beside this program: npm install @duckdb/node-api`,
-      { code: 'PACKAGE_MISSING', recovery: 'stop' },
-    );
-  }
+  const load = async () => await import('@duckdb/node-api');
+  const library = await importOptional('A target of type duckdb', '@duckdb/node-api', load);
+  version = ` ${library.version()}`;
+  return library;
 }
 
 /**

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import { closeSync, fstatSync, fsyncSync, readSync, writeSync } from 'node:fs';
+import { closeSync, fsyncSync, writeSync } from 'node:fs';
 import * as zlib from 'node:zlib';
-import { parquetMetadata, type SchemaElement } from 'hyparquet';
+import type { SchemaElement } from 'hyparquet';
 import { ByteWriter, type ColumnSource, ParquetWriter } from 'hyparquet-writer';
 import { answerParent, explainedAs } from '../child/start-child.ts';
 import type { Instant } from '../core/clock.ts';
@@ -13,7 +13,6 @@ import { openPrivateFile } from '../files/private-file.ts';
 import { isJsonColumn } from '../sinks/decisions/stored-table.ts';
 import type { StoredRecord } from '../sinks/readings.ts';
 import { toFileError } from './folder-store.ts';
-import type { RowsOfFile } from './manifest.ts';
 
 /** A `StoredRecord` without the names of its members: with them it takes a process twice the time to receive one. */
 export type SentRow = readonly [
@@ -45,8 +44,8 @@ const calls = {
         }),
       ),
     ),
-  close: (expected: RowsOfFile) => {
-    const closed = leftOnFailure((open) => open.close(expected));
+  close: (_none: null) => {
+    const closed = leftOnFailure((open) => open.close());
     file = null;
     return closed;
   },
@@ -247,13 +246,12 @@ function createParquetFile(path: string, record: readonly RecordColumn[]) {
         }
         return sink.offset;
       }),
-    /** Makes it survive a power loss, and compares its footer with the written rows. */
-    close: (expected: RowsOfFile) =>
+    /** Makes it survive a power loss. */
+    close: () =>
       explained(() => {
         flush();
         void writer.finish();
         fsyncSync(file);
-        checkFooter(file, columns, { ...expected, path, bytes: sink.offset });
         isOpen = false;
         closeSync(file);
         return { bytes: sink.offset, sha256: sink.sha256() };
@@ -349,53 +347,4 @@ class HashedFile extends ByteWriter {
     for (let at = 0; at < bytes.byteLength;) at += writeSync(this.#file, bytes, at);
     this.index = 0;
   }
-}
-
-function checkFooter(
-  file: number,
-  columns: readonly ParquetColumn[],
-  expected: RowsOfFile & { readonly path: string; readonly bytes: number },
-): void {
-  const { size } = fstatSync(file);
-  const tail = readAt(file, size - 8, 8);
-  const length = tail.readUInt32LE(0) + 8;
-  const footer = readAt(file, Math.max(size - length, 0), Math.min(length, size));
-  const { num_rows: rows, row_groups: groups } = parquetMetadata(
-    footer.buffer.slice(footer.byteOffset, footer.byteOffset + footer.byteLength) as ArrayBuffer,
-  );
-  const statisticsOf = (name: string) =>
-    groups.map(
-      (group) =>
-        group.columns.find(({ meta_data: data }) => data?.path_in_schema[0] === name)?.meta_data?.statistics,
-    );
-  const seqs = statisticsOf('_seq');
-  const keyNulls = columns
-    .filter(({ element }) => element.repetition_type === 'REQUIRED')
-    .flatMap(({ element }) => statisticsOf(element.name))
-    .filter((statistics) => (statistics?.null_count ?? 0n) !== 0n).length;
-  const found = [
-    size,
-    Number(rows),
-    Number(groups.reduce((sum, group) => sum + group.num_rows, 0n)),
-    Math.min(...seqs.map((statistics) => Number(statistics?.min_value))),
-    Math.max(...seqs.map((statistics) => Number(statistics?.max_value))),
-    keyNulls,
-  ];
-  const wanted = [expected.bytes, expected.rows, expected.rows, expected.firstSeq, expected.lastSeq, 0];
-  if (found.join() === wanted.join()) return;
-  throw new SyncError(
-    `${expected.path} was written and reads back differently: bytes, rows, rows of its groups, first and last _seq, groups with an absent key should be ${wanted.join(', ')}, and are ${found.join(', ')}. Check the disk, and publish again.`,
-    { code: 'TARGET_FAILED', recovery: 'retry', context: { file: expected.path } },
-  );
-}
-
-function readAt(file: number, position: number, length: number): Buffer {
-  const bytes = Buffer.alloc(length);
-  let at = 0;
-  while (at < length) {
-    const read = readSync(file, bytes, at, length - at, position + at);
-    if (read === 0) break;
-    at += read;
-  }
-  return bytes;
 }

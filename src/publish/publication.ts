@@ -531,9 +531,14 @@ export async function writeEntity(
       snapshot: hasSnapshot ? readAhead(snapshot.rows) : null,
     });
     const wrong =
-      wrongCounts(changes.tally, written) ??
-      (planned.layout === null ? null : wrongFiles(changes.tally, written.files)) ??
-      (hasSnapshot ? wrongSnapshot(snapshot.tally, written) : null);
+      difference(changes.tally, written, planned.layout === null ? null : written.files) ??
+      (hasSnapshot
+        ? difference(
+            snapshot.tally,
+            { upserts: written.snapshot?.rows ?? 0, deletes: 0 },
+            written.snapshot?.files ?? [],
+          )
+        : null);
     if (wrong !== null) throw accountingError(planned, wrong);
     return written;
   } finally {
@@ -586,29 +591,24 @@ async function* live(
   }
 }
 
-function wrongCounts({ upserts, deletes, isRead }: Tally, written: WrittenEntity): string | null {
+/** The difference between rows that were read and those that were written; null: there is none. */
+function difference(
+  { upserts, deletes, firstSeq, lastSeq, isRead }: Tally,
+  written: Pick<WrittenEntity, 'upserts' | 'deletes'>,
+  files: readonly PublishedFile[] | null,
+): string | null {
   if (!isRead) return 'rows were left unread';
-  if (upserts === written.upserts && deletes === written.deletes) return null;
-  return `${upserts} rows and ${deletes} deletes were read, ${written.upserts} and ${written.deletes} were written`;
-}
-
-function wrongFiles(tally: Tally, files: readonly PublishedFile[]): string | null {
-  const read = tally.upserts + tally.deletes;
-  const rows = files.reduce((sum, file) => sum + file.rows, 0);
-  if (rows !== read) return `${read} rows were read, the files have ${rows}`;
-  if (read === 0) return null;
-  const firstSeq = Math.min(...files.map((file) => file.firstSeq));
-  const lastSeq = Math.max(...files.map((file) => file.lastSeq));
-  if (firstSeq === tally.firstSeq && lastSeq === tally.lastSeq) return null;
-  return `changes ${tally.firstSeq} to ${tally.lastSeq} were read, the files have ${firstSeq} to ${lastSeq}`;
-}
-
-function wrongSnapshot(tally: Tally, { snapshot }: WrittenEntity): string | null {
-  if (!tally.isRead || snapshot === null) return 'the snapshot was not written';
-  if (snapshot.rows !== tally.upserts) {
-    return `${tally.upserts} rows of the snapshot were read, ${snapshot.rows} were written`;
-  }
-  return wrongFiles(tally, snapshot.files);
+  const inFiles = [
+    files?.reduce((sum, { rows }) => sum + rows, 0),
+    files?.[0]?.firstSeq ?? 0,
+    files?.at(-1)?.lastSeq ?? 0,
+  ];
+  const read = [upserts, deletes, ...(files === null ? [] : [upserts + deletes, firstSeq, lastSeq])].join(
+    ', ',
+  );
+  const found = [written.upserts, written.deletes, ...(files === null ? [] : inFiles)].join(', ');
+  if (read === found) return null;
+  return `rows, deletes, both in files, first and last change: ${read} were read, ${found} were written`;
 }
 
 function accountingError({ connector, entity }: Pick<Span, 'connector' | 'entity'>, what: string): SyncError {

@@ -8,7 +8,7 @@ import type { EntityTable } from '../core/records.ts';
 import { csvLines, jsonLines, onOneLine, type RecordFormat } from '../export/exported-changes.ts';
 import type { StoredRecord } from '../sinks/readings.ts';
 import { explained } from './folder-store.ts';
-import { ownColumns, type PublishedColumn, type PublishedFile, type RowsOfFile } from './manifest.ts';
+import { ownColumns, type PublishedColumn, type PublishedFile } from './manifest.ts';
 import type { ParquetCalls, RecordColumn, SentRow } from './parquet-process.ts';
 
 /**
@@ -83,9 +83,9 @@ function openFile(path: string, ask: Child<ParquetCalls>['ask']): RowFile {
       }
     },
     bytes: () => bytes,
-    close: async (expected) => {
+    close: async () => {
       await settle(0);
-      return await ask('close', expected);
+      return await ask('close', null);
     },
     remove: async () => {
       // Neither a process that has ended nor a file that was removed is a failure.
@@ -112,7 +112,7 @@ export interface RowFile {
   /** Bytes so far, without rows that are held back to be written together. */
   bytes(): number;
   /** Resolves when all of it is on the disk. */
-  close(rows: RowsOfFile): Promise<{ readonly bytes: number; readonly sha256: string }>;
+  close(): Promise<{ readonly bytes: number; readonly sha256: string }>;
   /** Removes the file, closed or not. */
   remove(): Promise<void>;
 }
@@ -317,8 +317,7 @@ function openRowFiles(
   };
   const end = async ({ path, file, rows, firstSeq, lastSeq }: Part): Promise<void> => {
     part = null;
-    const facts = { rows, firstSeq, lastSeq };
-    written.push({ path, ...facts, ...(await file.close(facts)) });
+    written.push({ path, rows, firstSeq, lastSeq, ...(await file.close()) });
   };
   const add = async (to: Part, records: readonly StoredRecord[]): Promise<void> => {
     await to.file.write(records);
@@ -340,7 +339,7 @@ function openRowFiles(
         at += room;
       }
     },
-    /** The files on disk, synced and read back where the format has a footer; none where there were no rows. */
+    /** The files on disk, synced; none where there were no rows. */
     finish: async (): Promise<readonly WrittenFile[]> => {
       if (part !== null) await end(part);
       isFinished = true;

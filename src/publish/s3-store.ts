@@ -12,13 +12,13 @@ import { connect as connectTls } from 'node:tls';
 import type * as Sdk from '@aws-sdk/client-s3';
 import type { ListObjectsV2CommandOutput } from '@aws-sdk/client-s3';
 import { eachOf, grouped } from '../core/grouped.ts';
-import { type ErrorCode, type Recovery, SyncError } from '../core/errors.ts';
+import { type ErrorCode, importOptional, SyncError } from '../core/errors.ts';
 import { checkTemporaryFolder, makeTemporaryFolder } from '../files/private-file.ts';
 import { orAborted } from '../http/or-aborted.ts';
 import { hasProxies, proxyFor } from '../http/proxies.ts';
 import type { PublishPlace } from '../settings/settings.ts';
 import { explained, listFiles, removeFile } from './folder-store.ts';
-import { atOnce, type Leftover, type ObjectStore } from './target.ts';
+import { type Advices, atOnce, failedError, type Leftover, type ObjectStore } from './target.ts';
 
 export type S3Place = Pick<
   Extract<PublishPlace, { type: 's3' }>,
@@ -164,29 +164,18 @@ async function openTunnel(proxy: URL, { host, port }: Target): Promise<Socket> {
 }
 
 async function loadSdk(): Promise<typeof Sdk> {
-  try {
-    return await import('@aws-sdk/client-s3');
-  } catch (cause) {
-    const isMissing = cause instanceof Error && 'code' in cause && cause.code === 'ERR_MODULE_NOT_FOUND';
-    if (!isMissing) throw cause;
-    throw new SyncError(
-      'A target of type s3 needs the package @aws-sdk/client-s3, which is not installed. Install it beside this program: `npm install @aws-sdk/client-s3`.',
-      { code: 'PACKAGE_MISSING', recovery: 'stop' },
-    );
-  }
+  const load = async () => await import('@aws-sdk/client-s3');
+  return await importOptional('A target of type s3', '@aws-sdk/client-s3', load);
 }
 
 /** Leaves out the SDK's texts and objects: a server can write anything into them, and headers have signatures. */
 function toTargetError(error: unknown, verb: string, key: string, place: S3Place): SyncError {
   if (error instanceof SyncError) return error;
   const { status, code, region } = factsOf(error);
-  const { text, recovery } = failureOf(status, code, region, place);
   const server = place.endpoint === null ? '' : ` at ${new URL(place.endpoint).host}`;
-  return new SyncError(`Could not ${verb} s3://${place.bucket}/${key}${server}: ${text}`, {
-    code: 'TARGET_FAILED',
-    recovery,
-    context: { status, code },
-  });
+  const where = region === null ? '' : `, the bucket is in the region ${region}`;
+  const said = `Could not ${verb} s3://${place.bucket}/${key}${server}: ${status === 0 ? 'no answer came' : `the server answered ${status}`} in up to ${attempts} attempts (${code}${where})`;
+  return failedError(said, [status, code, region].join(' '), advices, { context: { status, code } });
 }
 
 function factsOf(error: unknown) {
@@ -205,59 +194,34 @@ function factsOf(error: unknown) {
   };
 }
 
-const rights = 's3:ListBucket, s3:GetObject, s3:PutObject and s3:DeleteObject';
-const refusesKey = /^(?:InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|InvalidToken)$/;
-const brokeOff = /^(?:ECONN\w+|EPIPE|ETIMEDOUT|TimeoutError|ERR_STREAM_PREMATURE_CLOSE)$/;
-const refusesCertificate = /CERT|SELF_SIGNED|UNABLE_TO_|ERR_TLS|ERR_SSL|EPROTO/;
-
-function failureOf(
-  status: number,
-  code: string,
-  region: string | null,
-  { bucket, endpoint }: S3Place,
-): { readonly text: string; readonly recovery: Recovery } {
-  const stop = (text: string): ReturnType<typeof failureOf> => ({ text, recovery: 'stop' });
-  const answer = `the server answered ${status} ${code}`;
-  if (code === 'NoSuchBucket') {
-    return stop(`there is no bucket "${bucket}". Create it, or correct \`bucket\`.`);
-  }
-  if ([301, 307, 308].includes(status) || (status === 400 && region !== null)) {
-    const where = region === null ? 'in another region' : `in the region ${region}`;
-    return stop(
-      `the bucket is ${where}. Set \`region\` of the target${region === null ? '' : ` to ${region}`}.`,
-    );
-  }
-  if (code === 'CredentialsProviderError' || code === 'TokenProviderError') {
-    return stop(
-      'no credentials were found. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or a role for this machine, or `accessKeyId` and `secretAccessKey` of the target.',
-    );
-  }
-  if (code === 'RequestTimeTooSkewed') return stop(`${answer}: the clock of this machine is wrong.`);
-  if (refusesKey.test(code)) {
-    return stop(`${answer}. Check the access key of the target, and that it is one of this service.`);
-  }
-  if (status === 401 || status === 403) {
-    return stop(`${answer}. The access key needs ${rights} on the bucket.`);
-  }
-  if (status === 0 && refusesCertificate.test(code)) {
-    return stop(`the server's certificate was refused (${code}). Name its authority in NODE_EXTRA_CA_CERTS.`);
-  }
-  // With a status, the answer broke off: its content is unknown.
-  if (status === 0 || brokeOff.test(code)) {
-    const server = endpoint === null ? 'AWS' : new URL(endpoint).host;
-    return { text: `${server} gave no answer in ${attempts} attempts (${code}).`, recovery: 'retry' };
-  }
-  if (passes(status, code)) {
-    return { text: `${answer} after up to ${attempts} attempts.`, recovery: 'retry' };
-  }
-  return stop(`${answer}${status === 200 ? ', but not as S3 does' : ''}. Check \`endpoint\` and \`bucket\`.`);
-}
-
-/** True if the same request may succeed later. */
-function passes(status: number, code: string): boolean {
-  if (status === 400) return /Digest|Timeout|Incomplete/.test(code);
-  return [408, 409, 412, 429].includes(status) || (status >= 500 && status !== 501);
-}
+const advices: Advices = [
+  [/NoSuchBucket/, 'Create the bucket, or correct `bucket`.'],
+  [/^(?:30[178] |400 \S+ \S)/, 'Set `region` of the target to that of the bucket.'],
+  [
+    /(?:Credentials|Token)ProviderError/,
+    'Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or a role for this machine, or `accessKeyId` and `secretAccessKey` of the target.',
+  ],
+  [
+    /^40[13] |InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|InvalidToken|RequestTimeTooSkewed/,
+    'Check the access key of the target, its rights on the bucket (s3:ListBucket, s3:GetObject, s3:PutObject and s3:DeleteObject), and the clock of this machine.',
+  ],
+  [
+    /^0 .*(?:CERT|SELF_SIGNED|UNABLE_TO_|ERR_TLS|ERR_SSL|EPROTO)/,
+    "The server's certificate was refused: name its authority in NODE_EXTRA_CA_CERTS.",
+  ],
+  // With a status of success, the answer broke off: its content is unknown.
+  [
+    /^0 |ECONN|EPIPE|ETIMEDOUT|TimeoutError|ERR_STREAM_PREMATURE_CLOSE/,
+    'Check the server and the network, and publish again.',
+    'retry',
+  ],
+  [
+    /^(?:408|409|412|429|5(?!01)\d\d) |^400 \S*(?:Digest|Timeout|Incomplete)/,
+    'Publish again later.',
+    'retry',
+  ],
+  [/^/, 'Check `endpoint` and `bucket`: it does not answer as S3 does.'],
+];
 
 /** For `catch`: null where the server says that there is no such object. */
 function nullIfAbsent(error: unknown): null {

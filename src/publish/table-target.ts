@@ -569,7 +569,7 @@ async function checkTables(tables: TargetTables): Promise<TargetCheck> {
   return { publications, rows, ...(await tables.size()), problems: [...gaps, ...problems] };
 }
 
-/** Of a larger table it is enough to know that it has as many rows. */
+/** Rows that a brief examination counts at most: a larger table only has to have as many. */
 const mostCounted = 10_000;
 
 /**

@@ -154,7 +154,7 @@ export interface Leftover extends FileCount {
   readonly remove: () => Promise<void>;
 }
 
-/** What to do about a failure, by a pattern of its code or text; the first that matches counts. */
+/** Advice about failures, by a pattern of its code or text; the first that matches counts. */
 export type Advices = readonly (readonly [
   pattern: RegExp,
   advice: string,

@@ -90,12 +90,22 @@ function buildConnector(
       note,
       signIns: { connector: name, sink, key },
     });
-  const alike = [definition.name, ...sharedBetween(file)];
+  const { freshWithin, onSchemaChange, history, include, exclude, retention } = file;
+  const alike = [
+    definition.name,
+    freshWithin,
+    onSchemaChange,
+    history,
+    include,
+    exclude,
+    file.entities,
+    retention,
+  ];
   const entities = likeEntities(alike, note, (noting) =>
     buildEntities({ file, definition, at, note: noting }),
   );
   if (address.kind === 'direct') checkAsked(definition, entities, at, note);
-  if (sink.type === 'jsonl') checkNoHistory(file, at, note);
+  if (sink.type === 'jsonl') checkNoHistory(entities, at, note);
   const read = new Set(entities.keys());
   const folder = folderOf(name);
   const here = { definition, read, sinks: sinks.values(), sink, folder, at: [...at, 'downloads'] };
@@ -128,31 +138,13 @@ function buildConnector(
   };
 }
 
-/** Settings by which the entities of connectors are alike. */
-function sharedBetween(file: ConnectorFile) {
-  const { freshWithin, onSchemaChange, history, include, exclude, entities, retention } = file;
-  const [within, versions, included, kept] = [freshWithin, history, include, retention].map(
-    (one) => one ?? null,
-  );
-  return [within, onSchemaChange, versions, included, exclude, entities, kept];
-}
-
 /** Refuses `history` for a JSONL sink: every change is a separate line there, and stays. */
-function checkNoHistory(file: ConnectorFile, at: readonly string[], note: Note): void {
-  const places = [
-    { history: file.history, path: [...at, 'history'] },
-    ...Object.entries(file.entities).map(([name, { history }]) => ({
-      history,
-      path: [...at, 'entities', name, 'history'],
-    })),
-  ];
-  for (const { history, path } of places) {
-    if (history === undefined || history === null) continue;
-    note(
-      path,
-      'belongs to sinks of type sqlite and postgres: the lines of a jsonl sink are its history, of each key in the order of _seq (docs/guides/history.md#jsonl shows how to read them)',
-    );
-  }
+function checkNoHistory(entities: Entities, at: readonly string[], note: Note): void {
+  if ([...entities.values()].every(({ history }) => history === null)) return;
+  note(
+    [...at, 'history'],
+    'belongs to sinks of type sqlite and postgres: the lines of a jsonl sink are its history, of each key in the order of _seq (docs/guides/history.md#jsonl shows how to read them)',
+  );
 }
 
 /** Checks that a connector with credentials reads only entities that the service itself can be called for. */
@@ -449,45 +441,25 @@ function selectEntities(entities: Entities, written: Written): Entities {
   if (selected.size === 0) {
     note(at, 'expected at least one entity to read, got none');
   }
-  checkExcludedParents(entities, selected, written);
-  checkIncludedChildren(selected, written);
+  checkParents(selected, written);
   return selected;
 }
 
-function checkExcludedParents(entities: Entities, selected: Entities, { file, at, note }: Written): void {
-  for (const name of entities.keys()) {
-    const index = file.exclude.indexOf(name);
-    const orphans = index === -1 ? [] : descendants(name, entities).filter((child) => selected.has(child));
-    if (orphans.length > 0) {
-      note(
-        [...at, 'exclude', String(index)],
-        `without ${name} nothing leads to ${orphans.join(', ')}: exclude ${orphans.length === 1 ? 'it' : 'them'} as well`,
-      );
-    }
-  }
-}
-
-function checkIncludedChildren(selected: Entities, { file, at, note }: Written): void {
+function checkParents(selected: Entities, { file, at, note }: Written): void {
+  const missing = new Set<EntityName>();
+  const orphans = new Set<EntityName>();
+  // Parents precede their children, so one pass finds grandchildren too.
   for (const [name, { parents }] of selected) {
-    const index = (file.include ?? []).indexOf(name);
-    const missing = parents.filter((parent) => !selected.has(parent) && !file.exclude.includes(parent));
-    if (index !== -1 && missing.length > 0) {
-      note(
-        [...at, 'include', String(index)],
-        `${name} is found through ${missing.join(', ')}: include ${missing.length === 1 ? 'it' : 'them'} as well`,
-      );
-    }
+    const left = parents.filter((parent) => !selected.has(parent));
+    if (left.length === 0 && !parents.some((parent) => orphans.has(parent))) continue;
+    for (const parent of left) missing.add(parent);
+    orphans.add(name);
   }
-}
-
-/** Every entity that is found through this one, near ones first. */
-function descendants(name: EntityName, entities: Entities): readonly EntityName[] {
-  const found: EntityName[] = [];
-  for (const [child, { parents }] of entities) {
-    // Parents precede their children, so one pass finds grandchildren too.
-    if (parents.includes(name) || parents.some((parent) => found.includes(parent))) found.push(child);
-  }
-  return found;
+  if (orphans.size === 0) return;
+  note(
+    [...at, file.include === undefined ? 'exclude' : 'include'],
+    `without ${[...missing].join(', ')} nothing leads to ${[...orphans].join(', ')}: read all of them, or none`,
+  );
 }
 
 interface OfConnector {
@@ -546,31 +518,20 @@ function downloadedEntities(
   { definition, read, at }: OfConnector,
   note: Note,
 ): readonly EntityName[] {
-  const known = [...definition.entities.keys()];
-  const withFiles = known.filter((name) => definition.entities.get(name)?.actions.has('download') === true);
+  const withFiles = [...definition.entities.values()]
+    .filter(({ name, actions }) => actions.has('download') && read.has(name))
+    .map(({ name }) => name);
   if (entities === undefined) {
-    const found = withFiles.filter((name) => read.has(name));
-    if (found.length === 0) note(at, `${none(definition, withFiles)}; leave downloads out`);
-    return found;
+    if (withFiles.length === 0) note(at, 'no entity that is read has files; leave downloads out');
+    return withFiles;
   }
+  const known = withFiles.join(', ') || 'none is read';
   entities.forEach((name, index) => {
-    const here = [...at, 'entities', String(index)];
-    if (!known.some((entity) => entity === name)) {
-      const suggestion = suggestName(name, withFiles);
-      note(here, `no such entity in ${definition.name}: ${JSON.stringify(name)}${suggestion}`);
-    } else if (!withFiles.some((entity) => entity === name)) {
-      note(here, `${name} has no files: expected one of ${withFiles.join(', ') || 'none'}`);
-    } else if (![...read].some((entity) => entity === name)) {
-      note(here, `${name} is not read: its files are known from its records`);
-    } else if (entities.indexOf(name) !== index) {
-      note(here, `${name} is named twice`);
-    }
+    if (withFiles.some((one) => one === name) && entities.indexOf(name) === index) return;
+    note(
+      [...at, 'entities', String(index)],
+      `expected entities that are read and have files, each once (${known}), got ${JSON.stringify(name)}${suggestName(name, withFiles)}`,
+    );
   });
   return withFiles.filter((name) => entities.includes(name));
-}
-
-function none({ name }: Definition, withFiles: readonly EntityName[]): string {
-  return withFiles.length === 0
-    ? `no entity of ${name} has files`
-    : `none of the entities that have files (${withFiles.join(', ')}) is read`;
 }

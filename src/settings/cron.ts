@@ -34,8 +34,7 @@ const longestPattern = 1024;
  * Checks a cron pattern and converts it for cron-parser. Five fields, or six with seconds first; numbers, names of
  * months and days, `*`, ranges, steps and lists. A date that never comes (31 February) is wrong too.
  * The check does not use cron-parser: that would load it for every command, its messages do not name the field, and it
- * accepts more than the docs promise. It refuses lists that name a value twice, so each of their values is written once
- * here.
+ * accepts more than the docs promise.
  */
 export function checkCron(text: string): Checked {
   const parts = text.trim().split(/\s+/);
@@ -45,7 +44,7 @@ export function checkCron(text: string): Checked {
     );
   }
   const valuesByName = new Map<string, readonly number[]>();
-  let value = text.trim();
+  const value = text.trim();
   for (const [index, field] of fields.slice(-parts.length).entries()) {
     const part = parts[index] ?? '';
     const values = expandField(part, field);
@@ -55,12 +54,9 @@ export function checkCron(text: string): Checked {
         `${field.name}: expected numbers ${field.min}-${field.max}${names}, *, ranges and steps, got "${part}"`,
       );
     }
-    const distinct = [...new Set(values)];
-    valuesByName.set(field.name, distinct);
-    if (distinct.length < values.length) {
-      parts[index] = distinct.toSorted((left, right) => left - right).join(',');
-      value = parts.join(' ');
-    }
+    // cron-parser refuses such lists.
+    if (new Set(values).size < values.length) return wrong(`${field.name}: "${part}" names a value twice`);
+    valuesByName.set(field.name, values);
   }
   if (value.length > longestPattern) return wrong(`expected at most ${longestPattern} characters`);
   // A pattern with a day of the week fires on that day, whether the date exists or not.

@@ -194,21 +194,9 @@ export function formatDuration(ms: number): string {
   return rest === 0 && text !== '' ? text : `${ms}ms`;
 }
 
-const bytesByUnit: ReadonlyMap<string, number> = new Map([
-  ['B', 1],
-  ['KB', 1_000],
-  ['MB', 1_000_000],
-  ['GB', 1_000_000_000],
-  ['TB', 1_000_000_000_000],
-  ['KiB', 1_024],
-  ['MiB', 1_024 ** 2],
-  ['GiB', 1_024 ** 3],
-  ['TiB', 1_024 ** 4],
-]);
-
 /** The bytes of a size such as `500MB`, `1.5 GB` or `64MiB`; null for any other text, and for zero. */
 export function parseSize(text: string): number | null {
-  const [, digits = '', unit = ''] = /^(\d{1,12}(?:\.\d{1,6})?) ?([KMGT]i?B|B)$/.exec(text) ?? [];
-  const bytes = Math.round(Number(digits) * (bytesByUnit.get(unit) ?? Number.NaN));
+  const [, digits, unit = ' ', binary] = /^(\d{1,12}(?:\.\d{1,6})?) ?(?:([KMGT])(i)?)?B$/.exec(text) ?? [];
+  const bytes = Math.round(Number(digits) * (binary === undefined ? 1_000 : 1_024) ** ' KMGT'.indexOf(unit));
   return Number.isSafeInteger(bytes) && bytes > 0 ? bytes : null;
 }

@@ -244,7 +244,7 @@ describe('proxies', () => {
         connectors: [],
         kinds: [],
       };
-      const notice = testNotice(channel, 'main', '2026-01-01T00:00:00.000Z');
+      const notice = testNotice(channel, '2026-01-01T00:00:00.000Z');
       expect(await receivers.webhook(channel, notice, never)).toEqual({ kind: 'delivered' });
       expect(proxy.asked).toEqual(['hook.example:80']);
       expect(receiver.requests.map(({ path }) => path)).toEqual(['/notify']);

@@ -573,7 +573,7 @@ it('calls no heartbeat where the sink is not there, and says that notifications 
   expect(stderr).toContain('Notifications about newsletter wait: ');
 });
 
-it('tests each channel by the way that messages take, and says what is wrong', async () => {
+it('tests each channel, and says what is wrong', async () => {
   await using notify = await openNotifyWorld(
     '  ops: { type: webhook, url: "URL/ops" }\n  alive: { type: heartbeat, url: "URL/alive" }',
   );
@@ -584,7 +584,7 @@ it('tests each channel by the way that messages take, and says what is wrong', a
     'GET /alive',
     'POST /ops',
   ]);
-  expect(receiver.bodies('/ops')[0]).toMatchObject({ kind: 'test', sink: 'main', connector: null });
+  expect(receiver.bodies('/ops')[0]).toMatchObject({ kind: 'test', sink: null, connector: null });
   receiver.answer(() => 400);
   const bad = await world.cli('notify', 'test', 'ops', '--json');
   expect(bad.code).toBe(1);
@@ -592,10 +592,10 @@ it('tests each channel by the way that messages take, and says what is wrong', a
   expect(jsonLines(bad)).toEqual([{ kind: 'notify-test', channel: 'ops', isDelivered: false, error }]);
   const status = await world.cli('notify', 'status');
   expect(status.stdout).toMatch(
-    /^ops \(webhook, http:\/\/127\.0\.0\.1:\d+\/\[secret\]\): nothing waits\n {2}! given up: test, \S+ \(\d+s ago\): the receiver answered with HTTP status 400\nalive \(heartbeat, .*\): called after each sync that went well\n$/,
+    /^ops \(webhook, http:\/\/127\.0\.0\.1:\d+\/\[secret\]\): nothing waits\nalive \(heartbeat, .*\): called after each sync that went well\n$/,
   );
   const [ops] = jsonLines(await world.cli('notify', 'status', '--json'));
-  expect(ops).toMatchObject({ channel: 'ops', waiting: [], givenUp: [{ kind: 'test', lastError: error }] });
+  expect(ops).toMatchObject({ channel: 'ops', waiting: [], givenUp: [] });
   expect((await world.cli('notify', 'test', 'opps')).stderr).toContain(
     'Unknown channel "opps"; the config has ops, alive.',
   );

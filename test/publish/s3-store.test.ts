@@ -227,24 +227,29 @@ const run = promisify(execFile);
 
 describe('what goes wrong with a bucket', () => {
   it.each<[string, S3Fault, 'stop' | 'retry', RegExp]>([
-    ['no bucket', { status: 404, code: 'NoSuchBucket' }, 'stop', /there is no bucket "lake"/],
-    ['no right', { status: 403, code: 'AccessDenied' }, 'stop', /403 AccessDenied.* needs s3:ListBucket/],
+    ['no bucket', { status: 404, code: 'NoSuchBucket' }, 'stop', /404 .*NoSuchBucket.*Create the bucket/],
+    [
+      'no right',
+      { status: 403, code: 'AccessDenied' },
+      'stop',
+      /403 .*AccessDenied.* rights .*s3:ListBucket/,
+    ],
     ['another key', { status: 403, code: 'SignatureDoesNotMatch' }, 'stop', /Check the access key/],
     ['a wrong clock', { status: 403, code: 'RequestTimeTooSkewed' }, 'stop', /clock of this machine/],
     [
       'another region',
       { status: 301, code: 'PermanentRedirect', headers: { 'x-amz-bucket-region': 'eu-central-1' } },
       'stop',
-      /in the region eu-central-1. Set `region` of the target to eu-central-1/,
+      /in the region eu-central-1\). Set `region` of the target/,
     ],
     [
       'a region that is not named',
       { status: 301, code: 'PermanentRedirect' },
       'stop',
-      /in another region. Set `region`/,
+      /Set `region` of the target/,
     ],
-    ['what it cannot do', { status: 501, code: 'NotImplemented' }, 'stop', /501 NotImplemented/],
-    ['an upload that was cut', { status: 400, code: 'RequestTimeout' }, 'retry', /400 RequestTimeout/],
+    ['what it cannot do', { status: 501, code: 'NotImplemented' }, 'stop', /501 .*NotImplemented/],
+    ['an upload that was cut', { status: 400, code: 'RequestTimeout' }, 'retry', /400 .*RequestTimeout/],
   ])('is reported in words: %s', async (_name, fault, recovery, text) => {
     const { fake, store } = await openFakeStore();
     fake.fault = () => fault;
@@ -267,7 +272,7 @@ describe('what goes wrong with a bucket', () => {
   it('is reported after 5 attempts, of a server that always fails', { timeout: 30_000 }, async () => {
     const { fake, store } = await openFakeStore();
     fake.fault = () => 'cut-before';
-    await expectFailed(store.read('x'), 'retry', /gave no answer in 5 attempts \(ECONNRESET\)/);
+    await expectFailed(store.read('x'), 'retry', /no answer came in up to 5 attempts \(ECONNRESET\)/);
     expect(fake.requests).toHaveLength(5);
   });
 
@@ -319,7 +324,7 @@ describe('what goes wrong with a bucket', () => {
       const { openS3Store } = await import('./src/publish/s3-store.ts');
       await openS3Store({}, {}).catch(({ code, message }) => console.log(code, message));`;
     const { stdout } = await run(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', script]);
-    expect(stdout).toMatch(/^PACKAGE_MISSING .*`npm install @aws-sdk\/client-s3`/);
+    expect(stdout).toMatch(/^PACKAGE_MISSING .*npm install @aws-sdk\/client-s3/);
   });
 
   // Proves promise 20.2

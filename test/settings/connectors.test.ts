@@ -373,10 +373,9 @@ describe('downloads', () => {
       '': 'directory: is missing',
       'directory: ./files, entities: []': 'entities: ',
       'directory: ./files, entities: [attachment]':
-        'entities.0: no such entity in document-library: "attachment"; did you mean "attachments"?',
-      'directory: ./files, entities: [folders]':
-        'entities.0: folders has no files: expected one of attachments',
-      'directory: ./files, entities: [attachments, attachments]': 'attachments is named twice',
+        'entities.0: expected entities that are read and have files, each once (attachments), got "attachment"; did you mean "attachments"?',
+      'directory: ./files, entities: [folders]': 'each once (attachments), got "folders"',
+      'directory: ./files, entities: [attachments, attachments]': 'entities.1: expected entities',
       'directory: ./files, maxBytes: 1 potato': 'maxBytes: expected bytes, or a size',
       'directory: ./files, maxBytes: 0': 'maxBytes: ',
     }),
@@ -391,10 +390,10 @@ describe('downloads', () => {
     const without = (downloads: string) =>
       folder.problems(withDownloads(downloads, '    exclude: [attachments]\n'));
     expect(without('{ directory: ./files, entities: [attachments] }')).toEqual([
-      expect.stringContaining('library.downloads.entities.0: attachments is not read'),
+      expect.stringContaining('library.downloads.entities.0: expected entities that are read'),
     ]);
     expect(without('{ directory: ./files }')).toEqual([
-      expect.stringContaining('downloads: none of the entities that have files (attachments) is read'),
+      expect.stringContaining('downloads: no entity that is read has files'),
     ]);
   });
 
@@ -402,7 +401,7 @@ describe('downloads', () => {
     const config = `${goodConfig}    downloads: { directory: ./warehouse.db, entities: [lists, nothing] }\n`;
     expect(folder.problems(config)).toHaveLength(3);
     expect(folder.problems(`${goodConfig}    downloads: { directory: ./files }\n`)).toEqual([
-      expect.stringContaining('no entity of email-marketing has files; leave downloads out'),
+      expect.stringContaining('no entity that is read has files; leave downloads out'),
     ]);
   });
 });

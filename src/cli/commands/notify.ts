@@ -11,10 +11,10 @@ import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 const channels = ['[channel...]', 'names from the config (default: all)'] as const;
 
 const test = command({
-  description: 'Send a message through each channel, by the way that real ones take.',
+  description: 'Send a message through each channel.',
   argument: channels,
   help: `
-It goes through the outbox of a sink, behind the messages that wait there. Exit code 1 where one is not delivered.
+It is sent at once, before messages that wait. Exit code 1 where one is not delivered.
 
 Example:
   $ connector-sync notify test ops`,
