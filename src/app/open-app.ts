@@ -1,6 +1,5 @@
 import { hasCode } from '../core/errors.ts';
 import { selectEntities } from '../engine/chosen-entities.ts';
-import { estimateCalls } from '../engine/plan-run.ts';
 import { openNotifier } from '../notify/open-notifier.ts';
 import type { ConnectorSettings, ReadConnector, SettingsWith } from '../settings/settings.ts';
 import { storedStatus } from '../sinks/registry.ts';
@@ -45,17 +44,11 @@ export async function openSharingApp({ note, ...given }: SharingAppOptions): Pro
   };
 }
 
-/**
- * Entities that a sync would read, and estimates of its calls, without making one. `isFull`: the sync reads everything.
- */
-export async function planSync(connector: ConnectorSettings, globs: EntityGlobs, isFull: boolean) {
-  const { definition } = connector;
-  const selection = selectEntities(definition, connector.entities, globs);
-  const status = await storedStatus(connector);
-  const estimates = estimateCalls({ definition, entities: selection.entities, status, isFull });
-  /** Entities as the last run reported them. */
-  const ended = status?.lastRun?.report?.entities ?? [];
-  return { ...selection, estimates, ended };
+/** Entities that a sync would read, and those that the last run reported. */
+export async function planSync(connector: ConnectorSettings, globs: EntityGlobs) {
+  const { entities, addedParents } = selectEntities(connector.definition, connector.entities, globs);
+  const ended = (await storedStatus(connector))?.lastRun?.report?.entities ?? [];
+  return { entities: [...entities.keys()], addedParents, ended };
 }
 
 interface RunBudgetsOptions extends Pick<SharingAppOptions, 'settings' | 'clock' | 'maxThrottleWaitMs'> {

@@ -138,12 +138,6 @@ interface WalkToEnd<Own extends OwnPosition> extends Pick<Pagination<Own>, 'begi
   mayBeBehind?(position: Own): boolean;
 }
 
-/** Calls of a style that looks behind the last page, where each has so many new rows. */
-export function callsToEnd(rows: number, listings: number, rowsOfPage: number): number {
-  const further = Math.floor(rows / rowsOfPage);
-  return listings + further + (further > 0 ? 1 : 0);
-}
-
 /** Rules of a definition for the end of a listing. */
 export interface EndRules {
   /** Services that filter records after they have cut a page: the default. `never`: this one does not. */

@@ -11,7 +11,6 @@ import {
   type PaginationStyle,
 } from './pagination.ts';
 import {
-  callsToEnd,
   count,
   remember,
   shortestLook,
@@ -30,7 +29,6 @@ export function numberedStyle(rules: NumberedRules, flagKeys: readonly string[])
     restsOnOrder: true,
     walk: (listing) => numberedPagination(rules, listing),
     readNext: (answer) => (flagKeys.length === 0 ? null : readFlag(flagKeys, answer)),
-    calls: (rows, listings) => callsToEnd(rows, listings, rules.maxSize),
   };
 }
 

@@ -1,6 +1,6 @@
 import type { Entity } from '../definitions/definition.ts';
 import type { PageLength } from '../sinks/partition.ts';
-import { callsToEnd, count, pagesSoFar, remember, shortestLook, shownBy, walkToEnd } from './listing-end.ts';
+import { count, pagesSoFar, remember, shortestLook, shownBy, walkToEnd } from './listing-end.ts';
 import type { ListedPage } from './listing-end.ts';
 import {
   isLastByLength,
@@ -31,8 +31,6 @@ export function offsetStyle(rules: OffsetRules): PaginationStyle {
     restsOnOrder: true,
     walk: (listing) => offsetPagination(rules, listing),
     readNext: () => null,
-    calls: (rows, listings) =>
-      callsToEnd(rows, listings, Math.max(1, rules.maxSize - overlapOf(rules.maxSize))),
   };
 }
 
@@ -279,7 +277,7 @@ export type OffsetPosition = z.infer<typeof offsetPosition>;
  * Rows requested again behind a page of so many: they must be known, or rows have moved under the walk. A fifth of the
  * page, so that a listing costs a quarter more calls at most.
  */
-export function overlapOf(records: number): number {
+function overlapOf(records: number): number {
   return Math.max(1, Math.min(fullOverlap, Math.floor(records / 5)));
 }
 

@@ -67,7 +67,6 @@ export function pageTokenStyle(rules: PageTokenRules): PaginationStyle {
     restsOnOrder: false,
     walk: (listing) => pageTokenPagination(rules, listing),
     readNext: (answer) => readToken(rules, answer),
-    calls: (rows, listings) => listings + Math.floor(rows / (rules.maxSize ?? 100)),
   };
 }
 
@@ -187,7 +186,6 @@ export function lastRecordStyle(rules: LastRecordRules): PaginationStyle {
     restsOnOrder: false,
     walk: (listing) => lastRecordPagination(rules, listing),
     readNext: (answer, lastRecord) => readNext(rules, answer, lastRecord),
-    calls: (rows, listings) => listings + Math.floor(rows / (rules.maxSize ?? 100)),
   };
 }
 

@@ -143,6 +143,5 @@ function singleStyle({ flagKeys }: Extract<PaginationRules, { kind: 'single' }>)
       const sign = readSignOfMore(answer);
       return sign === null ? null : { hasMore: true, token: null, sign };
     },
-    calls: (_rows, listings) => listings,
   };
 }

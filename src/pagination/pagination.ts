@@ -31,8 +31,6 @@ export interface PaginationStyle {
    * where the page is empty.
    */
   readNext(answer: PageAnswer, lastRecord: () => JsonValue | undefined): NextPage | UnreadableNext | null;
-  /** Calls that so many rows in so many listings cost at least. */
-  calls(rows: number, listings: number): number;
 }
 
 export interface Listing {

@@ -226,9 +226,9 @@ export interface PagedCall {
 }
 
 /**
- * Builds the request in the form in which it is sent, without its signature. Every parameter is placed where the definition says; absent and
- * null ones are not sent, and one that the definition does not declare is refused. Throws `UpstreamFailure` refused for
- * a value that cannot be sent.
+ * Builds the request in the form in which it is sent, without its signature. Every parameter is placed where the
+ * definition says; absent and null ones are not sent, and one that the definition does not declare is refused. Throws
+ * `UpstreamFailure` refused for a value that cannot be sent.
  */
 export function buildRequest(
   base: URL,

@@ -94,14 +94,13 @@ describe('one process', () => {
       expect(run.stdout).not.toContain('newsletter');
     });
 
-    it('plans by what is asked for: only what changed, or everything', async () => {
+    it('plans with the pages of the last run, without a call', async () => {
       const url = await withService();
       await sync(url, ['--select', 'lists', 'list_members']);
-      const basis = 'only what changed since the last read';
-      expect((await sync(url, ['newsletter', '--dry-run'])).stdout).toMatch(
-        RegExp(`list_members .* ${basis}`),
-      );
-      expect((await sync(url, ['newsletter', '--dry-run', '--full'])).stdout).not.toContain(basis);
+      const plan = await sync(url, ['newsletter', '--dry-run', '--select', 'list_members', 'tags']);
+      expect(plan.stdout).toMatch(/^ {2}list_members +[1-9]/m);
+      expect(plan.stdout).toMatch(/^ {2}lists +[1-9]\d* {2}added as a parent$/m);
+      expect(plan.stdout).toMatch(/^ {2}tags +0/m);
     });
 
     it('excludes over connectors of different types, and refuses what matches nowhere', async () => {

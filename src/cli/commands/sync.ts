@@ -1,13 +1,13 @@
 import type { App, AskedRun, EntityGlobs, RunEnd } from '../../app/app.ts';
 import { overviewOf, readOverview, type SinkOverview } from '../../app/connector-states.ts';
 import { openSharingApp, planSync } from '../../app/open-app.ts';
+import type { EntityName } from '../../core/names.ts';
 import { type DoneRun, type SharedWork, shareWork } from '../../app/find-run.ts';
 import { type Clock, instant } from '../../core/clock.ts';
 import { hasCode, ThrottledError, usage } from '../../core/errors.ts';
 import type { OnRunEvent, RunEvent } from '../../core/events.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import { selectEntities } from '../../engine/chosen-entities.ts';
-import type { CallEstimate } from '../../engine/plan-run.ts';
 import { chosenConnectors, sinksOf, targetsAfterSync } from '../../settings/choices.ts';
 import { withParts } from '../../settings/load-settings.ts';
 import type { ConnectorSettings, LocalSettings } from '../../settings/settings.ts';
@@ -61,7 +61,7 @@ export const sync = command({
     '--allow-deletes': 'delete rows even beyond the limits of the config (guards)',
     '--budget <duration>': 'stop after this time, for all connectors together: 90s, 10m, 1h30m',
     '--max-calls <n>': 'stop after this many calls for records, for all connectors together',
-    '--dry-run': 'print the plan with an estimate of calls, read nothing',
+    '--dry-run': 'print what would be read, with the pages of the last run',
   },
   help: examples,
   run: async (context, flags, names) => {
@@ -76,7 +76,7 @@ export const sync = command({
       return [];
     });
     const asked = askedRuns(flags, context.clock);
-    if (flags.dryRun) return await showPlans(chosen, full, context);
+    if (flags.dryRun) return await showPlans(chosen, context);
     const settings = withParts(local, 'access', 'redis');
     const shared =
       chosen.length < 2
@@ -164,42 +164,34 @@ function canSelect({ definition, entities }: ConnectorSettings, globs: EntityGlo
 }
 
 /** Shows the plan of a sync without reading anything. */
-async function showPlans(chosen: readonly ChosenConnector[], isFull: boolean, { terminal }: CommandContext) {
+async function showPlans(chosen: readonly ChosenConnector[], { terminal }: CommandContext) {
   const plans = await Promise.all(
-    chosen.map(async ({ connector, globs }) => ({
-      connector,
-      plan: await planSync(connector, globs, isFull),
-    })),
+    chosen.map(async ({ connector, globs }) => ({ connector, plan: await planSync(connector, globs) })),
   );
+  const pagesOf = ({ ended }: (typeof plans)[number]['plan'], entity: EntityName): number | null =>
+    ended.find((one) => one.entity === entity)?.pages ?? null;
   terminal.printJson({
     connectors: plans.map(({ connector, plan }) => ({
       connector: connector.name,
-      entities: plan.estimates,
+      entities: plan.entities.map((entity) => ({ entity, lastPages: pagesOf(plan, entity) })),
       addedParents: plan.addedParents,
     })),
   });
   for (const { connector, plan } of plans) {
     terminal.print(
-      `${connector.name}: would read ${counted(plan.estimates.length, 'entity', 'entities')} into ${connector.sink.name}`,
+      `${connector.name}: would read ${counted(plan.entities.length, 'entity', 'entities')} into ${connector.sink.name}`,
     );
-    const rows = plan.estimates.map(({ entity, calls, basis }) => [
+    const rows = plan.entities.map((entity) => [
       entity,
-      calls === null ? '?' : count(calls),
-      plan.addedParents.includes(entity) ? `${basis}; added as a parent` : basis,
+      count(pagesOf(plan, entity) ?? 0),
+      plan.addedParents.includes(entity) ? 'added as a parent' : '',
     ]);
     const notes = undatedLines(plan.ended).map((line) => `  ${line}`);
-    terminal.print(...indentedTable(planColumns, rows), `  ${callsText(plan.estimates)}`, ...notes);
+    terminal.print(...indentedTable(planColumns, rows), ...notes);
   }
 }
 
-function callsText(estimates: readonly CallEstimate[]): string {
-  const known = estimates.flatMap(({ calls }) => (calls === null ? [] : [calls]));
-  if (known.length === 0) return 'the number of calls is known after the first run';
-  const sum = known.reduce((left, right) => left + right, 0);
-  return `about ${counted(sum, 'call')}${known.length < estimates.length ? ', plus an unknown number' : ''}`;
-}
-
-const planColumns = [...leftColumns('entity'), ...rightColumns('calls'), ...leftColumns('basis')];
+const planColumns = [...leftColumns('entity'), ...rightColumns('last pages'), ...leftColumns('notes')];
 
 /** A connector, with the entities that a person named. */
 interface ChosenConnector {
