@@ -352,16 +352,8 @@ async function openAll(options: ScheduledRunsOptions, onOpened: OnOpened) {
     });
     onOpened(() => monitor?.[Symbol.asyncDispose]());
   };
-  let onStuck: (error: Error) => void = () => undefined;
-  const ended = new Promise<never>((_resolve, reject) => (onStuck = reject));
-  // Avoid an unhandled rejection when `ended` is not awaited.
-  ended.catch(() => undefined);
-  const begin = (config: ServedConfig): void => {
-    served = config;
-    config.worker.ended.catch(onStuck);
-  };
   const first = await serve(options, openMonitor);
-  begin(first);
+  served = first;
   onOpened(async () => {
     stopping.abort();
     // A config that is over is closed already, and its failures are logged.
@@ -377,8 +369,6 @@ async function openAll(options: ScheduledRunsOptions, onOpened: OnOpened) {
   return {
     /** Address of the pages, health checks and metrics; null if they are not served. */
     url: urlOf(monitor),
-    /** Rejects with `SyncError` WORKER_STUCK when this process can make no more runs. */
-    ended,
     /** Redis of the newest config. */
     redis: () => (served ?? first).worker.redis,
     /** Notifier of the newest config. */
@@ -408,7 +398,7 @@ async function openAll(options: ScheduledRunsOptions, onOpened: OnOpened) {
       const last = served ?? first;
       const over = new AbortController();
       older = { config: last, over: over.signal };
-      begin(next);
+      served = next;
       log.info(factsOf(next), 'the config was read again');
       void last
         .giveWay(next)

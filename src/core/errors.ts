@@ -44,7 +44,6 @@ export type ErrorCode =
   | 'COPIED_AWAY'
   | 'SQLITE_UNUSABLE'
   | 'QUEUE_UNAVAILABLE'
-  | 'WORKER_STUCK'
   | 'POISON'
   | 'BUDGET_SPENT'
   | 'SCHEMA_CHANGED'

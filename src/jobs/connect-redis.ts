@@ -170,88 +170,65 @@ export async function openWorkerConnections(settings: Pick<RedisSettings, 'url' 
 
 const isLoading = 'is still loading its data. Start again when it has finished';
 
-const keyCount = 6;
 /**
- * Commands with their arguments behind the key: one key for each type, all with the prefix. The script deletes them at
- * its end.
+ * The commands of queues, rate limits and locks. KEY is a temporary key; Redis checks rights before types, so one will
+ * do for all.
  */
-const inScripts = [
-  [1, 'HSET f 1, HMSET g 1, HINCRBY f 1, HGET f, HMGET f, HGETALL, HEXISTS f, HLEN, HDEL g'],
-  [2, 'ZADD 1 m, ZCARD, ZCOUNT 0 1, ZSCORE m, ZRANGE 0 0, ZREVRANGE 0 0, ZRANGEBYSCORE 0 1'],
-  [2, 'ZREVRANGEBYSCORE 1 0, ZRANGEBYLEX - +, ZREMRANGEBYSCORE 5 6, ZREMRANGEBYRANK 5 6, ZREM n, ZPOPMIN'],
-  [3, 'LPUSH a, RPUSH b, LLEN, LRANGE 0 0, LINDEX 0, LPOS a, LREM 1 z, LTRIM 0 5, RPOP, LPOP'],
-  [4, 'XADD * f 1, XLEN, XRANGE - +, XTRIM MAXLEN 1'],
-  [5, 'SET 1, GET, INCR, INCRBY 1, EXISTS, PTTL, PEXPIRE 1000, PERSIST, TYPE'],
-  [6, 'SADD m, SREM n, SCARD, SMEMBERS, SISMEMBER m'],
-  [5, 'UNLINK'],
-  [6, 'DEL'],
-] as const;
+const needed = `
+  HSET KEY f 1, HMSET KEY g 1, HINCRBY KEY f 1, HGET KEY f, HMGET KEY f, HGETALL KEY, HEXISTS KEY f,
+  HLEN KEY, HDEL KEY g, ZADD KEY 1 m, ZCARD KEY, ZCOUNT KEY 0 1, ZSCORE KEY m, ZRANGE KEY 0 0,
+  ZREVRANGE KEY 0 0, ZRANGEBYSCORE KEY 0 1, ZREVRANGEBYSCORE KEY 1 0, ZRANGEBYLEX KEY - +,
+  ZREMRANGEBYSCORE KEY 5 6, ZREMRANGEBYRANK KEY 5 6, ZREM KEY n, ZPOPMIN KEY,
+  LPUSH KEY a, RPUSH KEY b, LLEN KEY, LRANGE KEY 0 0, LINDEX KEY 0, LPOS KEY a, LREM KEY 1 z, LTRIM KEY 0 5,
+  RPOP KEY, LPOP KEY, XADD KEY * f 1, XLEN KEY, XRANGE KEY - +, XTRIM KEY MAXLEN 1,
+  XREAD COUNT 1 STREAMS KEY 0, GET KEY, INCR KEY, INCRBY KEY 1, EXISTS KEY, PTTL KEY, PEXPIRE KEY 1000,
+  PERSIST KEY, TYPE KEY, SADD KEY m, SREM KEY n, SCARD KEY, SMEMBERS KEY, SISMEMBER KEY m, SET KEY 1,
+  UNLINK KEY, DEL KEY, INFO, TIME`;
 
 /** Returns the names of the denied commands, and `READONLY` if Redis rejects writes. */
 const tryAll = `
 local refused = {}
 for _, call in ipairs(cjson.decode(ARGV[1])) do
-  call[2] = KEYS[call[2]]
   local reply = redis.pcall(unpack(call))
   if type(reply) == 'table' and reply.err then
     if string.find(reply.err, 'NOPERM') or string.find(reply.err, "can't run this command") then
       table.insert(refused, call[1])
     elseif string.find(reply.err, 'READONLY') then
-      table.insert(refused, 'READONLY')
-      break
+      return {'READONLY'}
     end
   end
 end
-for _, key in ipairs(KEYS) do redis.pcall('UNLINK', key) end
 return refused`;
 
 /**
- * Tries every command that queues, rate limits and locks use, on temporary keys with `prefix`. Resolves with the denied
- * commands, as a text to follow "Redis at host:port"; null: none. Does not report out of memory, because that is
+ * Tries every command that queues, rate limits and locks use, on a temporary key with `prefix`. Resolves with the
+ * denied commands, as a text to follow "Redis at host:port"; null: none. Does not report out of memory, because that is
  * temporary. Rejects with the client's error when the connection breaks.
  */
 async function refusalOf(redis: Redis, prefix: string): Promise<string | null> {
-  const keys = Array.from({ length: keyCount }, (_none, at) => `${prefix}:{${randomUUID()}}:${at}`);
-  const [key = ''] = keys;
-  const calls = inScripts.flatMap(([at, commands]) =>
-    commands.split(', ').map((text) => {
-      const [command, ...args] = text.split(' ');
-      return [command, at, ...args];
-    }),
-  );
-  const others: readonly (readonly [string, ...(string | number)[]])[] = [
-    ['EVAL', tryAll, keyCount, ...keys, JSON.stringify(calls)],
-    ['EVALSHA', '0'.repeat(40), 1, key],
-    ['INFO'],
-    ['TIME'],
-    ['BZPOPMIN', key, 0.001],
-    ['XREAD', 'COUNT', 1, 'STREAMS', key, '0'],
-    ['ZRANGE', key, 0, 0],
-    ['HGETALL', key],
-    ['PTTL', key],
-  ];
-  const replies = await Promise.all(
-    others.map(([command, ...args]) =>
-      redis.call(command, ...args).then(
-        (value) => ({ command, value, error: '' }),
-        (error: unknown) => ({ command, value: null, error: asReply(error) }),
-      ),
-    ),
-  );
-  const errors = replies.map(({ error }) => error);
-  if (errors.some((error) => error.startsWith('LOADING'))) return isLoading;
+  const key = `${prefix}:{${randomUUID()}}`;
+  const calls = needed
+    .trim()
+    .split(/,\s+/)
+    .map((text) => text.split(' ').map((part) => (part === 'KEY' ? key : part)));
+  // Scripts may not run BZPOPMIN.
+  const asks = {
+    EVAL: () => redis.eval(tryAll, 1, key, JSON.stringify(calls)),
+    BZPOPMIN: () => redis.bzpopmin(key, 0.001),
+  };
   const user = redis.options.username ?? 'default';
-  if (errors.some((error) => /^NOPERM .*\bkeys?\b/.test(error))) {
-    return `does not let its user "${user}" use keys that begin with "${prefix}:". Allow them (ACL SETUSER ${user} ~${prefix}:*), or set redis.prefix to a prefix that the user may use`;
+  const commands: string[] = [];
+  for (const [command, ask] of Object.entries(asks)) {
+    const found: unknown = await ask().catch(asReply);
+    if (command === 'EVAL' && Array.isArray(found)) commands.push(...found.map(String));
+    if (typeof found !== 'string') continue;
+    if (found.startsWith('LOADING')) return isLoading;
+    if (/^NOPERM .*\bkeys?\b/.test(found)) {
+      return `does not let its user "${user}" use keys that begin with "${prefix}:". Allow them (ACL SETUSER ${user} ~${prefix}:*), or set redis.prefix to a prefix that the user may use`;
+    }
+    if (found.startsWith('NOPERM')) commands.push(command);
   }
-  const inScript = replies.flatMap(({ value, command }) =>
-    command === 'EVAL' && Array.isArray(value) ? value.map(String) : [],
-  );
-  if (inScript.includes('READONLY') || errors.some((error) => error.startsWith('READONLY'))) {
-    return 'is a read-only replica. Set redis.url to the primary';
-  }
-  const alone = replies.flatMap(({ command, error }) => (error.startsWith('NOPERM') ? [command] : []));
-  const commands = [...new Set([...alone, ...inScript])];
+  if (commands.includes('READONLY')) return 'is a read-only replica. Set redis.url to the primary';
   if (commands.length === 0) return null;
   const more = commands.length > 5 ? ` and ${commands.length - 5} more` : '';
   return `does not let its user "${user}" run ${commands.slice(0, 5).join(', ')}${more}. Allow them (ACL SETUSER ${user} +@all -@dangerous +info)`;
@@ -283,9 +260,6 @@ function failureText(error: unknown, url: Secret): string {
   }
   if (/^(WRONGPASS|NOAUTH|ERR AUTH)\b/.test(reason)) {
     return `rejects the user name or password of redis.url: ${reason}. Correct them in redis.url`;
-  }
-  if (/^NOPERM\b/.test(reason)) {
-    return `denies a command: ${reason}. Grant the user of redis.url more rights`;
   }
   if (reason.startsWith('LOADING')) return isLoading;
   if (reason.startsWith('Unknown RESP type')) {
@@ -375,35 +349,39 @@ function examineVersion(facts: Facts): RedisFinding {
   return { what: 'redis', state: 'failed', detail };
 }
 
+/** `problem` null: there is none. */
+function finding(what: RedisFinding['what'], good: string, problem: string | null): RedisFinding {
+  return problem === null ? { what, state: 'ok', detail: good } : { what, state: 'warning', detail: problem };
+}
+
 function examineMemory(facts: Facts): RedisFinding {
-  const what = 'redis memory';
   const policy = facts.get('maxmemory_policy') ?? 'unknown';
-  const limit = facts.get('maxmemory') ?? '0';
-  const used = facts.get('used_memory_human') ?? 'an unknown amount';
-  const limitText = limit === '0' ? 'without a limit' : `of ${facts.get('maxmemory_human') ?? limit}`;
-  if (policy === 'noeviction') return { what, state: 'ok', detail: `${used} used ${limitText}, noeviction` };
-  const detail = `maxmemory-policy is ${policy}: Redis may evict jobs and schedules when memory runs short; set it to noeviction`;
-  return { what, state: 'warning', detail };
+  const limit = facts.get('maxmemory') === '0' ? 'without a limit' : `of ${facts.get('maxmemory_human')}`;
+  return finding(
+    'redis memory',
+    `${facts.get('used_memory_human')} used ${limit}, noeviction`,
+    policy === 'noeviction'
+      ? null
+      : `maxmemory-policy is ${policy}: Redis may evict jobs and schedules when memory runs short; set it to noeviction`,
+  );
 }
 
 function examinePersistence(facts: Facts): RedisFinding {
   const what = 'redis persistence';
   if (facts.get('aof_enabled') !== '1') {
-    const detail =
+    const problem =
       'appendonly is off: a restart of Redis loses manual jobs (schedules are restored within a minute). Turn it on';
-    return { what, state: 'warning', detail };
+    return finding(what, '', problem);
   }
-  if (facts.get('aof_last_write_status') !== 'err') return { what, state: 'ok', detail: 'appendonly' };
-  const detail = 'appendonly is on but its last write failed; check the free space of its disk';
-  return { what, state: 'warning', detail };
+  const hasFailed = facts.get('aof_last_write_status') === 'err';
+  const problem = 'appendonly is on but its last write failed; check the free space of its disk';
+  return finding(what, 'appendonly', hasFailed ? problem : null);
 }
 
 function examineClock(aheadMs: number): RedisFinding {
-  const what = 'redis clock';
   const skew = `${Math.abs(aheadMs / 1000).toFixed(1)} s ${aheadMs < 0 ? 'behind' : 'ahead of'} this machine's`;
-  if (Math.abs(aheadMs) <= maxSkewMs) return { what, state: 'ok', detail: skew };
-  const detail = `its clock is ${skew}: runs start early or late by that; set the clocks by NTP`;
-  return { what, state: 'warning', detail };
+  const problem = `its clock is ${skew}: runs start early or late by that; set the clocks by NTP`;
+  return finding('redis clock', skew, Math.abs(aheadMs) > maxSkewMs ? problem : null);
 }
 
 const quietMs = 30_000;

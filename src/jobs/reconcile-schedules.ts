@@ -61,7 +61,6 @@ export async function reconcileSchedules(options: ReconcileOptions) {
   const written: string[] = [];
   const kept: string[] = [];
   const removed: string[] = [];
-  const foreign: string[] = [];
   const outdated: string[] = [];
   const asked = options.sinks.map(async (sink) => ({
     sink,
@@ -71,7 +70,6 @@ export async function reconcileSchedules(options: ReconcileOptions) {
   for (const { sink, wanted, isOwn } of await Promise.all(asked)) {
     if (!isOwn) {
       outdated.push(sink.name);
-      foreign.push(...differences(options, sink, wanted, existing));
       continue;
     }
     const outOfDate = wanted.filter((tick) => !isCurrent(existing.get(tick.id), tick));
@@ -96,9 +94,7 @@ export async function reconcileSchedules(options: ReconcileOptions) {
     written,
     kept,
     removed,
-    /** Differ from the settings, but are left unchanged because a process with a newer config wrote them. */
-    foreign,
-    /** Names of the sinks whose schedules belong to that process. */
+    /** Names of the sinks whose schedules belong to a process with a newer config. */
     outdated,
   };
 }
@@ -197,22 +193,6 @@ async function isInForce({ queues, connectors, targets, claim }: ReconcileOption
     .map(({ name, schedule }) => [name, schedule]);
   const schedules = [...ofConnectors, ...scheduledTargets(targets, sink)];
   return await claimSchedules(queues.redis, queues.prefix, { ...claim, sink, schedules });
-}
-
-/** Connectors whose schedules differ between the settings and Redis. */
-function differences(
-  { connectors }: ReconcileOptions,
-  sink: ServedSink,
-  wanted: readonly WantedTick[],
-  existing: ReadonlyMap<string, JobSchedulerJson>,
-): readonly string[] {
-  const changed = wanted.filter((tick) => tick.of !== null && !isCurrent(existing.get(tick.id), tick));
-  const names: ReadonlySet<string> = new Set(connectors.keys());
-  const unknown = [...existing.keys()].flatMap((id) => {
-    const connector = scheduledConnector(id, sink.id);
-    return connector === null || names.has(connector) ? [] : [connector];
-  });
-  return [...changed.map(({ name }) => name), ...unknown];
 }
 
 /**

@@ -3,7 +3,6 @@ import { type Job, type Queue, Worker } from 'bullmq';
 import type { Redis } from 'ioredis';
 import PQueue from 'p-queue';
 import { type Clock, slept, systemClock } from '../core/clock.ts';
-import { SyncError } from '../core/errors.ts';
 import { grouped } from '../core/grouped.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { Schedule } from '../settings/settings.ts';
@@ -82,12 +81,6 @@ async function work(
   const workers = served.map(({ worker }) => worker);
 
   const sinksWatched = watchSinks(context, () => holds.renew().catch(onError));
-  let stuck: Error | null = null;
-  const takesNone = (): boolean => closing.signal.aborted || backoff.why() !== null;
-  const watching = watchProgress(context, served, takesNone).catch((error: Error) => {
-    stuck = error;
-    throw error;
-  });
   const stop = once(async () => {
     // A worker that was drained has no runs.
     if (!closing.signal.aborted) log.info({}, 'worker is stopping: runs finish their page');
@@ -112,12 +105,9 @@ async function work(
     await Promise.all(workers.map((worker) => worker.close()));
     await stop();
   };
-  const ended = watching.then(stop);
-  // Avoid an unhandled rejection when `ended` is not awaited.
-  ended.catch(() => undefined);
   const state = async (): Promise<WorkerState> => {
     const lost = await lostSinks(context);
-    const problems = problemsOf(stopping.signal, backoff.why(), stuck);
+    const problems = problemsOf(stopping.signal, backoff.why());
     return await readState(context, [...problems, ...holds.problems(), ...lost]);
   };
   try {
@@ -128,7 +118,7 @@ async function work(
   }
   for (const worker of workers) worker.run().catch(onError);
   log.info({ queues: served.map(({ queue }) => queue.name), concurrency }, 'worker started');
-  return { redis: forQueues.redis, ended, state, drain, stop };
+  return { redis: forQueues.redis, state, drain, stop };
 }
 
 function openContext(
@@ -203,11 +193,10 @@ async function closeWorkers(
   return hasClosed;
 }
 
-function problemsOf(stopping: AbortSignal, refusal: string | null, stuck: Error | null): readonly string[] {
+function problemsOf(stopping: AbortSignal, refusal: string | null): readonly string[] {
   return [
     ...(stopping.aborted ? ['the worker is stopping'] : []),
     ...(refusal === null ? [] : [`Redis rejects commands (${refusal}); the worker waits`]),
-    ...(stuck === null ? [] : [stuck.message]),
   ];
 }
 
@@ -354,7 +343,7 @@ function openReconcile(
   let seen = '';
   return async () => {
     try {
-      const { written, kept, removed, foreign, outdated } = await reconcileSchedules({
+      const { written, kept, removed, outdated } = await reconcileSchedules({
         ...context,
         claim,
         retryDelayMs: timings.retryDelayMs,
@@ -364,12 +353,12 @@ function openReconcile(
       }
       await onOutdated(outdated);
       await context.publications.retry();
-      const text = JSON.stringify([outdated, foreign]);
+      const text = outdated.join();
       // Logged only if seen twice in a row: the other worker may be writing its schedules now.
       const isNews = outdated.length > 0 && text === seen && text !== logged;
       if (isNews) {
         log.warn(
-          { sinks: outdated, connectors: foreign },
+          { sinks: outdated },
           'another worker has a newer config with other schedules: this worker takes no more jobs of these sinks. Stop it, or give all workers the same config',
         );
       }
@@ -382,52 +371,6 @@ function openReconcile(
       return false;
     }
   };
-}
-
-type WatchedQueue = Pick<ServedQueue, 'queue' | 'isFree' | 'taken'>;
-
-/**
- * Checks at an interval whether jobs wait that this process could take but does not: a connection that breaks without
- * an error leaves a worker waiting forever. Resolves when the worker stops. Throws `SyncError` WORKER_STUCK: the
- * process should exit, so that its supervisor restarts it.
- */
-async function watchProgress(
-  { queues: { redis }, clock, stopping: signal, timings }: WorkerContext,
-  served: readonly WatchedQueue[],
-  takesNone: () => boolean,
-): Promise<void> {
-  const everyMs = timings.watchdogMs;
-  /** By queue: the count of taken jobs when waiting jobs were first seen. */
-  const takenBefore = new Map<WatchedQueue, number>();
-  while (await slept(clock, everyMs, signal)) {
-    for (const watched of served) {
-      const overdue = takesNone() || !watched.isFree() ? 0 : await overdueJobs(redis, watched.queue);
-      const taken = watched.taken();
-      if (overdue > 0 && takenBefore.get(watched) === taken && !signal.aborted) throw stuck(overdue, everyMs);
-      if (overdue > 0) takenBefore.set(watched, taken);
-      else takenBefore.delete(watched);
-    }
-  }
-}
-
-/** Jobs that a worker could take now; 0 if Redis does not answer, because then the worker is not stuck. */
-async function overdueJobs(redis: Redis, queue: Queue): Promise<number> {
-  try {
-    const counts = await queue.getJobCounts('waiting', 'prioritized');
-    // Delayed jobs stay in a separate set until a worker promotes them. Its scores are milliseconds times 4096.
-    const delayed = await redis.zcount(queue.toKey('delayed'), '-inf', Date.now() * 4096);
-    return (counts['waiting'] ?? 0) + (counts['prioritized'] ?? 0) + delayed;
-  } catch {
-    return 0; // The queue's connection reports its errors itself.
-  }
-}
-
-function stuck(jobs: number, everyMs: number): SyncError {
-  return new SyncError(
-    `The worker is stuck: Redis answers and jobs wait (${jobs}), but it took none for ${everyMs / 1000} s. ` +
-      'The process exits so that its supervisor restarts it.',
-    { code: 'WORKER_STUCK', recovery: 'retry', context: { jobs, everyMs } },
-  );
 }
 
 /**
@@ -561,11 +504,9 @@ function serveQueue(
   processor: JobProcessor,
   limits: { readonly concurrency: number; readonly maxStartedAttempts?: number },
 ) {
-  let taken = 0;
   let isHeld = false;
   const active = new Set<Job>();
   const counted: JobProcessor = async (job, token, signal) => {
-    taken += 1;
     active.add(job);
     try {
       return await processor(job, token, signal);
@@ -598,11 +539,7 @@ function serveQueue(
   return {
     worker,
     queue,
-    /** True if this process could take another job of it. */
-    isFree: () => !isHeld && active.size < limits.concurrency,
     activeJobs: (): readonly Job[] => [...active],
-    /** Jobs that this process has taken since it started. */
-    taken: () => taken,
     /** While held, it takes no new jobs; active jobs continue. */
     hold: async (hold: boolean): Promise<void> => {
       if (hold === isHeld) return;

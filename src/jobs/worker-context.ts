@@ -90,8 +90,6 @@ export const defaultConcurrency = 2;
 export interface RunningWorker {
   /** Over which it asks for its queues; fails fast. */
   readonly redis: Redis;
-  /** Resolves when the worker has stopped; rejects with `SyncError` WORKER_STUCK if the process should be restarted. */
-  readonly ended: Promise<void>;
   state(): Promise<WorkerState>;
   /**
    * Takes no more jobs, and stops when the last run has ended. Each run continues to its end, except that runs that
@@ -219,7 +217,6 @@ export const defaultTimings = {
    */
   stalledMs: 5000,
   reconcileMs: 60_000,
-  watchdogMs: 60_000,
   /** How often to check that the files of the sinks are in place. */
   sinkWatchMs: 5000,
   /** The first backoff of a failed run; each further one doubles, with a jitter of up to minus a half. */

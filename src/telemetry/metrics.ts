@@ -315,30 +315,6 @@ function seconds(ms: number): number {
   return Math.max(0, ms) / 1000;
 }
 
-/** Redis answers with a word, the system with a code. */
-const redisCode = oneOf([
-  'OOM',
-  'READONLY',
-  'NOAUTH',
-  'WRONGPASS',
-  'NOPERM',
-  'LOADING',
-  'MISCONF',
-  'BUSY',
-  'NOSCRIPT',
-  'MASTERDOWN',
-  'CLUSTERDOWN',
-  'ECONNREFUSED',
-  'ECONNRESET',
-  'ECONNABORTED',
-  'EPIPE',
-  'ETIMEDOUT',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-]);
-
 function countWorkerEvents(registry: Registry, count: Count): (event: WorkerEvent) => void {
   const { counter, histogram } = metricsIn(registry);
   const lag = histogram(
@@ -346,11 +322,7 @@ function countWorkerEvents(registry: Registry, count: Count): (event: WorkerEven
     lagBucketsS,
     'How long after its due time a job started. It grows when runs take longer than their schedules allow, or too few run at a time.',
   );
-  const redisErrors = counter(
-    'redis_errors_total',
-    'Errors that the connections to Redis reported, by code.',
-    ['code'],
-  );
+  const redisErrors = counter('redis_errors_total', 'Errors that the connections to Redis reported.');
   return (event) => {
     switch (event.kind) {
       case 'job-started':
@@ -359,7 +331,7 @@ function countWorkerEvents(registry: Registry, count: Count): (event: WorkerEven
       case 'job-ended':
         return count('jobs_total', { connector: event.connector, end: jobEnd(event.end) });
       case 'redis-error':
-        return redisErrors.inc({ code: redisCode(event.code) });
+        return redisErrors.inc();
       case 'publication-ended':
       case 'tick':
     }

@@ -108,8 +108,8 @@ describe('live reads', () => {
     );
     expect(result.code).toBe(1);
     expect(result.stderr).toMatch(/connection refused \(ECONNREFUSED\), attempt \d of 6, next in \d+ s$/m);
-    expect(result.stderr).toContain(
-      `Error: ${url} refused the connection (ECONNREFUSED) after 6 attempts: is api.baseUrl right, and is the service running?`,
+    expect(result.stderr).toMatch(
+      /Error: http:\S+: .*connection refused \(ECONNREFUSED\) \(6 attempts\)\. Is api\.baseUrl right, is the service running/,
     );
   });
 });

@@ -71,7 +71,6 @@ describe('reconciling schedules', () => {
       written: [],
       kept: ['newsletter'],
       removed: [],
-      foreign: [],
       outdated: [],
     });
     expect((await bench.ticks.getJobScheduler(id))?.next).toBe(1000);
@@ -153,7 +152,7 @@ describe('reconciling schedules', () => {
     expect(new Set(runs.values)).toEqual(new Set(['newer']));
     expect((await bench.ticks.getJobSchedulers()).map(({ key }) => key)).toEqual(['w1:bulletin']);
     expect(bench.lines.filter(({ facts }) => 'sinks' in facts)).toMatchObject([
-      { facts: { sinks: ['warehouse'], connectors: ['newsletter', 'bulletin'] } },
+      { facts: { sinks: ['warehouse'] } },
     ]);
 
     await newer.stop();
@@ -179,7 +178,6 @@ describe('reconciling schedules', () => {
       written: [],
       kept: [],
       removed: [],
-      foreign: ['newsletter', 'bulletin'],
       outdated: ['warehouse'],
     });
   });
@@ -192,7 +190,6 @@ describe('reconciling schedules', () => {
       written: [],
       kept: ['stays'],
       removed: ['newsletter', 'tracker', 'wiki'],
-      foreign: [],
       outdated: [],
     });
     const left = (await bench.ticks.getJobSchedulers()).map(({ key }) => key);

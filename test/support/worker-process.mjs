@@ -22,8 +22,7 @@ const runs = await followConfig({
 });
 process.on('SIGUSR2', tellFigures);
 process.on('SIGHUP', () => void runs.reload());
-const stopped = new Promise((resolve) => process.once('SIGTERM', resolve));
-await Promise.race([runs.ended, stopped]);
+await new Promise((resolve) => process.once('SIGTERM', resolve));
 stopping.abort();
 await runs.stop();
 setTimeout(() => process.exit(), 1000).unref();

@@ -104,7 +104,7 @@ async function workUntilStopped(context: CommandContext, flags: WorkerFlags, log
   const onHangUp = (): void => void runs.reload();
   process.on('SIGHUP', onHangUp);
   try {
-    await Promise.race([runs.ended, aborted(signal)]);
+    await aborted(signal);
   } finally {
     process.off('SIGHUP', onHangUp);
     stopping.abort();

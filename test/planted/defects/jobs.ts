@@ -44,14 +44,6 @@ export const jobDefects: readonly Defect[] = [
     foundBy: 'test/jobs/schedules.test.ts',
   },
   {
-    id: 'busy-worker-called-stuck',
-    name: 'watchProgress',
-    find: 'takesNone() || !watched.isFree() ? 0',
-    replace: 'takesNone() ? 0',
-    because: 'A worker with long runs on all of its slots is ended as stuck.',
-    foundBy: 'test/jobs/workers.test.ts',
-  },
-  {
     id: 'no-second-try',
     name: 'settleEnd',
     find: "isFinal: end.error?.recovery === 'stop'",
