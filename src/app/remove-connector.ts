@@ -6,7 +6,6 @@ import { usage } from '../core/errors.ts';
 import type { ConnectorSettings, LocalSettings, SinkSettings } from '../settings/settings.ts';
 import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
 import { openExistingHistory, openSink, statusOf } from '../sinks/registry.ts';
-import type { UnfinishedRemoval } from '../sinks/requests.ts';
 import type { OpenHow } from '../sinks/sink-access.ts';
 import { targetStatus } from './publish-target.ts';
 import { holderOf } from './run-connector.ts';
@@ -20,8 +19,6 @@ export interface StoredConnector {
   readonly entities: ConnectorStatus['entities'];
   /** Runs in the history, a thousand at most. */
   readonly runs: number;
-  /** A removal that has begun: the stored data no longer counts. */
-  readonly unfinished: UnfinishedRemoval | null;
 }
 
 const mostRuns = 1_000;
@@ -33,11 +30,10 @@ export async function storedConnector(name: ConnectorName, sinks: readonly SinkS
     await using history = await openExistingHistory(sink);
     if (history === null) continue;
     const status = await statusOf(history, name);
-    const unfinished = await history.removal(name);
     const runs = await history.runs({ connector: name, limit: mostRuns });
     const copy = await history.unfinishedCopy(name);
-    if (status === null && unfinished === null && copy === null && runs.length === 0) continue;
-    stored.push({ sink, entities: status?.entities ?? [], runs: runs.length, unfinished });
+    if (status === null && copy === null && runs.length === 0) continue;
+    stored.push({ sink, entities: status?.entities ?? [], runs: runs.length });
   }
   return stored;
 }
@@ -67,35 +63,28 @@ interface RemoveRequest extends How {
   /** Null if the config no longer has the connector: then the location of its files is unknown. */
   readonly connector: ConnectorSettings | null;
   readonly settings: LocalSettings;
-  readonly onProgress: (rows: number) => void;
-  /** Called while no other process can use the connector, when only the mark of its removal remains. */
+  /** Called while no other process can use the connector, before its rows go. */
   readonly beforeEnd: () => Promise<void>;
 }
 
 /**
  * Drops everything that a sink stores for a connector, its files and its sign-in. Does not wait for a run that holds
- * it. If it was killed or interrupted, call it again; until then the connector cannot be used. Throws
- * `ConnectorBusyError`.
+ * it. If it was killed or interrupted, call it again. Throws `ConnectorBusyError`.
  */
 export async function removeStored(request: RemoveRequest): Promise<SignedOut | null> {
-  const { name, sink: sinkSettings, connector, settings, clock, signal, onProgress, beforeEnd } = request;
+  const { name, sink: sinkSettings, connector, settings, clock, signal, beforeEnd } = request;
   if (connector !== null) checkFolder(connector);
   await using sink = await openSink(sinkSettings, { clock, signal });
+  let signedOut: SignedOut | null = null;
+  const before = async (): Promise<void> => {
+    const folder = connector === null ? null : folderOf(connector);
+    if (folder !== null) await rm(folder, { recursive: true, force: true });
+    const isSignedIn = connector?.address.kind === 'direct' && connector.address.signIn !== null;
+    if (isSignedIn) signedOut = await signOut({ settings, connector, clock }, signal);
+    await beforeEnd();
+  };
   const holder = holderOf({ command: `connector-sync connectors remove ${name}`, clock });
-  await using removal = await sink.repair.remove(name, holder);
-  let rows = 0;
-  for (let dropped = await removal.dropSome(); dropped !== null; dropped = await removal.dropSome()) {
-    signal.throwIfAborted();
-    rows += dropped;
-    onProgress(rows);
-  }
-  const folder = connector === null ? null : folderOf(connector);
-  if (folder !== null) await rm(folder, { recursive: true, force: true });
-  const isSignedIn = connector?.address.kind === 'direct' && connector.address.signIn !== null;
-  const signedOut =
-    connector !== null && isSignedIn ? await signOut({ settings, connector, clock }, signal) : null;
-  await beforeEnd();
-  await removal.finish();
+  await sink.repair.remove(name, { holder, before });
   return signedOut;
 }
 

@@ -204,14 +204,6 @@ export interface ResetCounts {
   readonly rows: number;
 }
 
-/** A removal that was begun and is not complete. */
-export interface UnfinishedRemoval {
-  readonly connector: ConnectorName;
-  readonly since: Instant;
-  /** Rows at the beginning of the removal. */
-  readonly rows: number;
-}
-
 export interface UndonePlace {
   readonly entity: EntityName;
   readonly after: number;

@@ -1,6 +1,6 @@
 import { SyncError } from '../core/errors.ts';
 import type { ConnectorName } from '../core/names.ts';
-import type { CopiedAway, UnfinishedCopy, UnfinishedRemoval } from './requests.ts';
+import type { CopiedAway, UnfinishedCopy } from './requests.ts';
 import type { Holder, Lease, StoredIdentity } from './lease.ts';
 
 /**
@@ -126,14 +126,6 @@ export function unfinishedCopyError({ connector, from, to, since }: UnfinishedCo
     `Sink ${to} holds only a part of connector "${connector}": its copy from sink ${from}, begun at ${since}, is not complete. ` +
       `To complete it: connector-sync copy --from ${from} --to ${to} ${connector}. To remove what it has stored: connector-sync copy --to ${to} --discard ${connector}.`,
     { code: 'COPY_UNFINISHED', recovery: 'stop', context: { connector, from, to } },
-  );
-}
-
-/** Refuses a connector whose removal with its data is incomplete: the remaining data is no longer valid. */
-export function unfinishedRemovalError({ connector, since }: UnfinishedRemoval): SyncError {
-  return new SyncError(
-    `Connector "${connector}" is being removed with its data since ${since}, and that is not complete. To complete it: connector-sync connectors remove ${connector} --data --yes. It can be added again afterwards.`,
-    { code: 'REMOVAL_UNFINISHED', recovery: 'stop', context: { connector } },
   );
 }
 

@@ -226,10 +226,14 @@ describe('data', () => {
       const holder = { pid: 1, host: 'here', command: 'sync', since: '2026-01-01T00:00:00.000Z' };
       {
         await using opened = await openSink(options, { clock: systemClock });
-        await using _held = await opened.repair.remove('wiki' as ConnectorName, holder);
-        const refused = await world.cli('connectors', 'remove', 'wiki', '--data', '--yes');
-        expect(refused.code).toBe(5);
-        expect(readFileSync(world.config, 'utf8')).toBe(config);
+        const before = async (): Promise<void> => {
+          const refused = await world.cli('connectors', 'remove', 'wiki', '--data', '--yes');
+          expect(refused.code).toBe(5);
+          expect(readFileSync(world.config, 'utf8')).toBe(config);
+          throw new Error('broken off');
+        };
+        const removal = opened.repair.remove('wiki' as ConnectorName, { holder, before });
+        await expect(removal).rejects.toThrow('broken off');
       }
       expect(await world.cli('connectors', 'remove', 'newsletter')).toMatchObject({ code: 0 });
       const [shown] = await world.json('connectors', 'remove', 'newsletter', '--data');

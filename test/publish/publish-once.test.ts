@@ -332,9 +332,7 @@ it('publishes an entity as a generation without rows once its connector is remov
   expect(await world.publish({ settings })).toMatchObject({ kind: 'unchanged' });
   await world.withSink(async (sink) => {
     const holder = { pid: 1, host: 'here', command: 'remove', since: '2026-01-01T00:00:00.000Z' };
-    await using removal = await sink.repair.remove(news, holder);
-    while ((await removal.dropSome()) !== null);
-    await removal.finish();
+    await sink.repair.remove(news, { holder, before: () => Promise.resolve() });
   });
   const reason = 'what the sink held of it was removed';
   expect(await world.publish({ settings })).toMatchObject({

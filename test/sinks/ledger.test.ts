@@ -179,7 +179,7 @@ describe('statements of partitions and deletes', () => {
         step,
       ),
     );
-    // `dropConnector` and `dropSome`.
-    expect(whole).toHaveLength(2);
+    // `dropConnector`.
+    expect(whole).toHaveLength(1);
   });
 });

@@ -29,8 +29,7 @@ import {
 import { readSecretFile } from '../../settings/config-files.ts';
 import type { ConnectorSettings, LocalSettings } from '../../settings/settings.ts';
 import { openAdministration } from '../../source/api/open-api-client.ts';
-import { count, counted, duration, printable, sizeText } from '../../telemetry/format.ts';
-import { showLive } from '../../telemetry/progress.ts';
+import { count, counted, printable, sizeText } from '../../telemetry/format.ts';
 import { command, type CommandContext, type FlagsOf, readInput } from '../command.ts';
 import { configFile, registerSecrets } from '../load-config.ts';
 import { openPatientApp } from '../output/show-run.ts';
@@ -401,25 +400,16 @@ async function remove(context: CommandContext, leaving: Leaving): Promise<void> 
     writeEdit(context, edit);
     next.push(...(await reloaded(context, edit.settings)));
   };
-  const startedMs = clock.now();
-  let gone = 0;
-  {
-    await using _live = showLive(terminal, clock, () => [
-      `${name}  ${duration(clock.now() - startedMs)}  ${counted(gone, 'row')} dropped`,
-    ]);
-    for (const { sink } of stored) {
-      const onProgress = (rows: number): void => void (gone = rows);
-      const request = { name, sink, connector: known, settings, clock, signal, onProgress };
-      const signedOut = await removeStored({ ...request, beforeEnd: endInConfig });
-      if (signedOut?.kind === 'removed' || signedOut?.kind === 'failed') {
-        terminal.note('Its sign-in is removed here; end its access at the service too.');
-      }
+  for (const { sink } of stored) {
+    const request = { name, sink, connector: known, settings, clock, signal };
+    const signedOut = await removeStored({ ...request, beforeEnd: endInConfig });
+    if (signedOut?.kind === 'removed' || signedOut?.kind === 'failed') {
+      terminal.note('Its sign-in is removed here; end its access at the service too.');
     }
-    if (stored.length === 0) await endInConfig();
   }
+  if (stored.length === 0) await endInConfig();
   const all = stored.flatMap(({ entities }) => entities);
-  const left = stored.reduce((sum, { unfinished }) => sum + (unfinished?.rows ?? 0), 0);
-  const rows = all.reduce((sum, one) => sum + one.rows + one.deleted, left);
+  const rows = all.reduce((sum, one) => sum + one.rows + one.deleted, 0);
   const publish = targets.map(({ target }) => target).filter((target) => isStillPublished(leaving, target));
   next.push(...publish.map((target) => `publish ${target}`));
   const sinks = stored.map(({ sink }) => sink.name);
@@ -478,14 +468,9 @@ async function showWhatWouldGo(context: CommandContext, leaving: Leaving): Promi
 
 function storedLines(
   name: ConnectorName,
-  { sink, entities, runs, unfinished }: StoredConnector,
+  { sink, entities, runs }: StoredConnector,
   known: ConnectorSettings | null,
 ): readonly string[] {
-  if (unfinished !== null) {
-    return [
-      `${name} in sink ${sink.name}: its removal began at ${unfinished.since} (${counted(unfinished.rows, 'row')}) and is not complete.`,
-    ];
-  }
   const rows = entities.map(({ entity, rows: live, deleted, partitions, quarantined, files }) => [
     entity,
     ...[live, deleted, partitions, quarantined, files?.stored ?? 0].map(count),

@@ -72,7 +72,6 @@ const codeByError: Partial<Record<ErrorCode, ExitCode>> = {
   SINK_INCOMPATIBLE: exitCodes.usage,
   // The copy must be completed or removed first.
   COPY_UNFINISHED: exitCodes.usage,
-  REMOVAL_UNFINISHED: exitCodes.usage,
   // The config names a sink that the connector has left.
   COPIED_AWAY: exitCodes.usage,
   // The config names a place that belongs to something else, or a sink that a target has overtaken.

@@ -143,11 +143,6 @@ export interface RecordTables {
   fill(tx: Tx, place: TablePlace, columns: readonly Column[], stamp: Stamp): Promise<void>;
   /** Brings the views of the connector's tables up to date. */
   renewViews(tx: Tx, connector: ConnectorName): Promise<void>;
-  /**
-   * Removes up to `limit` rows, or versions of them, of an entity's table for good, and gives how many; 0 where the
-   * table is empty or is not there, and where dropping it takes no time whatever is in it.
-   */
-  clear(tx: Tx, connector: ConnectorName, entity: EntityName, limit: number): Promise<number>;
   /** Removes the existing tables of these entities, with their versions and views. */
   drop(tx: Tx, connector: ConnectorName, entities: readonly EntityName[]): Promise<void>;
   /** Row of a key in an existing table; undefined where the key is not stored, or is no key of the table. */

@@ -3,14 +3,7 @@ import { hostname } from 'node:os';
 import { writeJson, readJson } from '../../core/json.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { cellOf, type Tx } from '../../sql/database.ts';
-import type {
-  CopiedAway,
-  SinkCopies,
-  UnfinishedCopy,
-  UnfinishedRemoval,
-  ResetCounts,
-  ResetScope,
-} from '../requests.ts';
+import type { CopiedAway, SinkCopies, UnfinishedCopy, ResetCounts, ResetScope } from '../requests.ts';
 import type { ConnectorIdentity, Holder, StoredIdentity } from '../lease.ts';
 import type { StoredOrigin } from '../ledger-reader.ts';
 import { parseCopiedTo, parseHolder } from '../stored-json.ts';
@@ -21,7 +14,6 @@ import {
   IdentityChangedError,
   sharedTablesError,
   unfinishedCopyError,
-  unfinishedRemovalError,
 } from '../sink-errors.ts';
 import type { RunReport } from '../run-report.ts';
 import type { Taken, RecordTables } from './driver.ts';
@@ -168,12 +160,6 @@ function copiedAway({ connector, copiedTo }: AwayRow): CopiedAway {
   return { connector, ...parseCopiedTo(copiedTo) };
 }
 
-/** A removal of the connector that is not complete; null where there is none. */
-export async function readRemoval(tx: Tx, connector: ConnectorName): Promise<UnfinishedRemoval | null> {
-  const sql = `SELECT connector, since, rows FROM _sync_removals WHERE connector = :connector`;
-  return (await tx.first<UnfinishedRemoval>(sql, { connector })) ?? null;
-}
-
 /**
  * Takes the connector and marks the runs of a killed holder `interrupted`: uncommitted work of that holder is lost.
  * Throws `ConnectorBusyError`, `IdentityChangedError`, COPIED_AWAY.
@@ -209,12 +195,7 @@ async function checkIdentity(tx: Tx, ledger: Ledger, given: ConnectorIdentity): 
 
 /** Throws where another connector's tables have the same names, and where only a part of this one is here. */
 export async function checkWhole(tx: Tx, connector: ConnectorName): Promise<void> {
-  const [rival, unfinished, removal] = await Promise.all([
-    rivalOf(tx, connector),
-    readUnfinishedCopy(tx, connector),
-    readRemoval(tx, connector),
-  ]);
-  if (removal !== null) throw unfinishedRemovalError(removal);
+  const [rival, unfinished] = await Promise.all([rivalOf(tx, connector), readUnfinishedCopy(tx, connector)]);
   if (rival !== undefined) throw sharedTablesError(connector, rival);
   if (unfinished !== null) throw unfinishedCopyError(unfinished);
 }
@@ -228,8 +209,7 @@ export async function enterFailedStart(ledger: Ledger, report: RunReport): Promi
   const { connector, startedAt: since } = report;
   const holder = { pid: process.pid, host: hostname(), command: `a run of ${connector}`, since };
   await holdingOnce(ledger, connector, holder, async (tx) => {
-    const isPart = (await readUnfinishedCopy(tx, connector)) ?? (await readRemoval(tx, connector));
-    if (isPart !== null) return;
+    if ((await readUnfinishedCopy(tx, connector)) !== null) return;
     // A row without an identity; nothing where it has one.
     await tx.run(
       `INSERT INTO _sync_connectors (connector, base_url, connector_id, definition, definition_hash, epoch, holder)

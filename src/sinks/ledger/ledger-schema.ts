@@ -79,10 +79,6 @@
  * `_sync_progress`: how far the run in progress of a connector is, as its process shows it to people. Written with its
  * pages and removed when it ends; nothing else reads it.
  *
- * `_sync_removals`: connectors that are being removed with their data: `entities` are those that had a table, `rows`
- * how many rows those had. While a connector is here, it has no row in `_sync_connectors` and `_sync_tables`, what
- * other tables have of it counts for nothing, and no process may use it.
- *
  * `_sync_purged`: a record that was purged, by the HMAC of its entity and key; `seq` is the newest change number at
  * that time, so that later lines of the record are not taken for purged ones; `is_asked` 0: it went as one below a
  * record that was asked for. `_sync_purge_keys`: the secret of the connector's HMACs. `_sync_purge_work`: what purges
@@ -419,13 +415,6 @@ CREATE TABLE _sync_progress (
   run TEXT NOT NULL,
   shown TEXT NOT NULL
 ) WITH (fillfactor = 50);
-
-CREATE TABLE _sync_removals (
-  connector TEXT PRIMARY KEY,
-  since TEXT NOT NULL,
-  entities TEXT NOT NULL,
-  rows BIGINT NOT NULL
-);
 
 CREATE TABLE _sync_purged (
   connector TEXT NOT NULL,

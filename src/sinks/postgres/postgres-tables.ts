@@ -72,8 +72,6 @@ export function postgresTables(schema: string): RecordTables {
       const canonical = canonicalKey(table, keyText);
       return canonical === null ? null : { condition: '_key = :key', values: { key: textHash(canonical) } };
     },
-    // Dropping takes no time, whatever is in a table.
-    clear: async () => Promise.resolve(0),
     insertRows,
   });
 }

@@ -39,7 +39,7 @@ import {
 type SqlTypes = Readonly<Record<CellType, string>>;
 
 /** Definition of record tables in a database. All other rules about them are the same everywhere. */
-export interface TableDialect extends Views, Pick<RecordTables, 'insertRows' | 'clear'> {
+export interface TableDialect extends Views, Pick<RecordTables, 'insertRows'> {
   /** Finds and writes rows of a table. */
   readonly rows: (place: TablePlace, name: string, marks: Marks) => FoundRows;
   readonly types: SqlTypes;

@@ -6,10 +6,10 @@ import {
   type DerivedKind,
   keyPartsOf,
 } from '../../core/records.ts';
-import { cellOf, type Tx, quoted } from '../../sql/database.ts';
+import { type Tx, quoted } from '../../sql/database.ts';
 import { sqliteTx, type SqliteTx } from '../../sql/sqlite/sqlite-tx.ts';
 import type { Stamp, FoundBy, OwnedRow, KeyedRow, RecordTable, TablePlace } from '../ledger/driver.ts';
-import { versionsName, indexSuffixes } from '../records/own-names.ts';
+import { indexSuffixes } from '../records/own-names.ts';
 import { recordTables, type TableDialect, sourceOf, type ShownView } from '../records/record-tables.ts';
 import type { StoredRow } from '../decisions/meet-record.ts';
 import { columnsMissingIn, tableName, isJsonColumn } from '../decisions/stored-table.ts';
@@ -66,21 +66,6 @@ export const sqliteTableDialect: TableDialect = {
         values: Object.fromEntries(parts.map((part, index) => [`k${index}`, part])),
       }
     );
-  },
-  clear: async (tx, connector, entity, limit) => {
-    const name = tableName(connector, entity);
-    for (const [table, key] of [
-      [versionsName(name), '_seq_to'],
-      [name, '_row'],
-    ] as const) {
-      // Tables of versions are made where versions are kept.
-      const sql = 'SELECT 1 FROM sqlite_schema WHERE name = :name';
-      if ((await cellOf(tx, sql, { name: table })) === undefined) continue;
-      const some = `SELECT ${key} FROM ${quoted(table)} LIMIT :limit`;
-      const dropped = await tx.run(`DELETE FROM ${quoted(table)} WHERE ${key} IN (${some})`, { limit });
-      if (dropped > 0) return dropped;
-    }
-    return 0;
   },
   insertRows: async (tx, { name, columns }, rows) => {
     if (rows.length === 0) return;

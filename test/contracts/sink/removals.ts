@@ -619,22 +619,19 @@ export function resetting(kind: SinkKind): void {
         }
       }
       const holder = { pid: 1, host: 'here', command: 'remove', since: instant(bench().clock.now()) };
-      const left: (number | null)[] = [];
+      const brokenOff = async (): Promise<void> => {
+        const asked = { holder, before: () => Promise.resolve() };
+        await expect(sink.repair.remove(news, asked)).rejects.toMatchObject({ code: 'CONNECTOR_BUSY' });
+        throw new Error('broken off');
+      };
       const { before, after } = await changed(
         async () => {
-          const begun = await sink.repair.remove(news, holder);
-          expect(await begun.dropSome()).toBeGreaterThan(-1);
-          await expect(sink.repair.remove(news, holder)).rejects.toMatchObject({ code: 'CONNECTOR_BUSY' });
-          await begun[Symbol.asyncDispose]();
-          expect(await sink.history.removal(news)).toMatchObject({ rows: 5 });
+          const asked = { holder, before: brokenOff };
+          await expect(sink.repair.remove(news, asked)).rejects.toThrow('broken off');
+          const [status] = await sink.history.connectors([news]);
+          expect(status?.entities.reduce((sum, { rows, deleted }) => sum + rows + deleted, 0)).toBe(5);
+          await sink.repair.remove(news, { holder, before: () => Promise.resolve() });
           expect(await sink.history.connectors([news])).toEqual([]);
-          const refused = { code: 'REMOVAL_UNFINISHED' };
-          await expect(sink.acquire(identity())).rejects.toMatchObject(refused);
-          await expect(sink.repair.reset(news, scope({}))).rejects.toMatchObject(refused);
-          await using resumed = await sink.repair.remove(news, holder);
-          do left.push(await resumed.dropSome());
-          while (left.at(-1) !== null);
-          await resumed.finish();
         },
         [lists, members, opens].map((entity) => ({ connector: news, entity })),
       );
@@ -643,7 +640,6 @@ export function resetting(kind: SinkKind): void {
         /^_sync_counts: run=r\d/.test(line);
       expect(after).toEqual(before.filter((line) => !isOurs(line)));
       expect(before.some((line) => line.startsWith('_sync_pauses: '))).toBe(true);
-      expect(await sink.history.removal(news)).toBeNull();
       expect((await sink.history.purged(news))?.noteOf(lists, '["purged"]')).not.toBeNull();
       expect((await sink.history.actions({ connector: news, limit: 1 }))[0]).toMatchObject({
         action: 'remove',

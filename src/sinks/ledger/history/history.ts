@@ -24,13 +24,7 @@ import {
   parseReportedDoubt,
 } from '../../stored-json.ts';
 import { readActions } from '../noted-actions.ts';
-import {
-  hasIdentity,
-  readCopies,
-  readRemoval,
-  readUnfinishedCopy,
-  storedOrigins,
-} from '../held-connectors.ts';
+import { hasIdentity, readCopies, readUnfinishedCopy, storedOrigins } from '../held-connectors.ts';
 import { countsOfRun } from '../counts.ts';
 import { readsAgree } from '../deletes/noted-rows.ts';
 import type { RecordTables } from '../driver.ts';
@@ -87,7 +81,6 @@ export function ledgerReader(
     freshness: asked(readFreshness),
     unfinishedCopy: asked(readUnfinishedCopy),
     copies: asked(readCopies),
-    removal: asked(readRemoval),
     drift: asked(readDrift),
     actions: asked(readActions),
     masks: asked(readMasks),

@@ -356,8 +356,4 @@ export const transitions = {
   ),
   /** A reset of a whole connector with its data, or a copy that begins again. */
   dropConnector: write<{ connector: string }>(`DELETE FROM _sync_partitions WHERE connector = :connector`),
-  /** A connector is removed with its data, some of its listings at a time. */
-  dropSome: write<{ connector: string; atOnce: number }>(
-    `DELETE FROM _sync_partitions WHERE id IN (SELECT id FROM _sync_partitions WHERE connector = :connector LIMIT :atOnce)`,
-  ),
 } as const;

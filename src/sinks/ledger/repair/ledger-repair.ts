@@ -12,7 +12,9 @@ import {
   forgetConnector,
   resetEntity,
   type Resetting,
+  holding,
   holdingFor,
+  clearFacts,
   storedIdentity,
 } from '../held-connectors.ts';
 import type { Holder } from '../../lease.ts';
@@ -35,7 +37,7 @@ export function ledgerRepair(ledger: Ledger, inLease: InLease) {
   return {
     reset: (connector: ConnectorName, what: ResetScope) => reset(ledger, connector, what),
     adopt: (identity: AdoptedIdentity, now: Instant) => adopt(ledger, identity, now),
-    remove: (connector: ConnectorName, holder: Holder) => openRemoval(ledger, connector, holder),
+    remove: (connector: ConnectorName, how: Removal) => remove(ledger, connector, how),
     undo: inLease(undo, long),
     storeRecord: inLease(storeOne),
     tombstoneRecord: inLease(tombstoneOne),
@@ -288,103 +290,34 @@ async function undoneRun(tx: Tx, of: OfEntity, run: RunId) {
   return { run, startedAt, from: through - inserted, through, written: inserted + updated };
 }
 
-/** Rows that one transaction removes at most. */
-const atOnce = 5_000;
-
-/** Tables that may have as many rows of a connector as it has records, with the columns that distinguish those rows. */
-const largeTables = {
-  _sync_also: 'entity, row, partition',
-  _sync_missing: 'entity, row',
-  _sync_quarantine: 'id',
-  _sync_downloads: 'id',
-} as const;
+interface Removal {
+  readonly holder: Holder;
+  readonly before: () => Promise<void>;
+}
 
 /**
  * Removes the connector with all its stored data, except the noted actions of people and the number of its newest
- * change. From here on nothing uses the stored data (`SyncError` REMOVAL_UNFINISHED), and it is removed in transactions
- * of a bounded size. Holds the connector until disposed; a removal that ends early is resumed by the next. Throws
- * `ConnectorBusyError`.
+ * change. `before` is awaited while the connector is held and all of it is still there. Rows go first, as in a reset of
+ * every entity: after a kill in between, the same call removes the rest. Throws `ConnectorBusyError`.
  */
-async function openRemoval(ledger: Ledger, connector: ConnectorName, holder: Holder) {
+async function remove(ledger: Ledger, connector: ConnectorName, { holder, before }: Removal): Promise<void> {
   const { records } = ledger;
-  const taken = await ledger.take(connector, holder, async () => undefined);
-  const transact = async <Result>(work: (tx: Tx) => Promise<Result>): Promise<Result> =>
-    await outsideRun(taken, work);
-  try {
-    const { entities, rows } = await transact(async (tx) => await begin(tx, ledger, connector));
-    let areTablesDropped = false;
-    return {
-      /**
-       * Removes a bounded part in one transaction; returns its number of rows. Null: only data that `finish` removes
-       * remains.
-       */
-      dropSome: async (): Promise<number | null> => {
-        const dropped = await transact(async (tx) => await dropSome(tx, ledger, connector, entities));
-        if (dropped > 0 || areTablesDropped) return dropped > 0 ? dropped : null;
-        // Before the mark goes, so that the next removal repeats it after a kill.
-        await transact(async (tx) => await records.drop(tx, connector, entities));
-        await ledger.lines?.tidy(taken, null);
-        areTablesDropped = true;
-        return 0;
-      },
-      /** In one transaction: the connector is one that was never there. */
-      finish: async () =>
-        await transact(async (tx) => {
-          await records.drop(tx, connector, entities);
-          await forgetConnector(tx, connector, ['_sync_pauses', '_sync_outbox', '_sync_removals']);
-          const detail = { entities: entities.length, rows };
-          noteAction(tx, ledger, { action: 'remove', connector, detail });
-        }),
-      [Symbol.asyncDispose]: async () => await taken.release(),
-    };
-  } catch (error) {
-    await taken.release();
-    throw error;
-  }
-}
-
-async function begin(tx: Tx, { clock }: Ledger, connector: ConnectorName) {
-  const known = await tx.first<{ readonly entities: string; readonly rows: number }>(
-    `SELECT entities, rows FROM _sync_removals WHERE connector = :connector`,
-    { connector },
-  );
-  const ofCopy = 'SELECT entities FROM _sync_copies WHERE connector = :connector';
-  const copied = await cellOf<string>(tx, ofCopy, { connector });
-  const sum = 'SELECT CAST(sum(rows) AS bigint) FROM _sync_tables WHERE connector = :connector';
-  const stored = await cellOf<number | null>(tx, sum, { connector });
-  const names = [known?.entities, copied].flatMap((text) => (text === undefined ? [] : parseNames(text)));
-  // `as`: names of entities that this sink has written.
-  const entities = [...new Set([...(names as EntityName[]), ...(await knownEntities(tx, connector))])];
-  const rows = (known?.rows ?? 0) + (stored ?? 0);
-  await tx.run(
-    `INSERT INTO _sync_removals (connector, since, entities, rows) VALUES (:connector, :since, :entities, :rows)
-     ON CONFLICT (connector) DO UPDATE SET entities = excluded.entities, rows = excluded.rows`,
-    { connector, since: instant(clock.now()), entities: JSON.stringify(entities), rows },
-  );
-  for (const table of ['_sync_tables', '_sync_connectors', '_sync_copies']) {
-    await tx.run(`DELETE FROM ${table} WHERE connector = :connector`, { connector });
-  }
-  return { entities, rows };
-}
-
-/** Returns the number of removed rows; 0 where only tables and small data remain. */
-async function dropSome(
-  tx: Tx,
-  { records }: Ledger,
-  connector: ConnectorName,
-  entities: readonly EntityName[],
-): Promise<number> {
-  for (const entity of entities) {
-    const dropped = await records.clear(tx, connector, entity, atOnce);
-    if (dropped > 0) return dropped;
-  }
-  for (const [table, key] of Object.entries(largeTables)) {
-    const dropped = await tx.run(
-      `DELETE FROM ${table} WHERE connector = :connector AND (${key}) IN
-         (SELECT ${key} FROM ${table} WHERE connector = :connector LIMIT :atOnce)`,
-      { connector, atOnce },
-    );
-    if (dropped > 0) return dropped;
-  }
-  return await transitions.dropSome(tx, { connector, atOnce });
+  await holding(ledger, connector, { holder }, async (taken) => {
+    await before();
+    const detail = await outsideRun(taken, async (tx) => {
+      const ofCopy = 'SELECT entities FROM _sync_copies WHERE connector = :connector';
+      const copied = parseNames((await cellOf<string>(tx, ofCopy, { connector })) ?? '[]');
+      // `as`: names of entities that this sink has written.
+      const known = new Set([...(copied as EntityName[]), ...(await knownEntities(tx, connector))]);
+      const what = { withData: true, now: instant(ledger.clock.now()) };
+      const { rows } = await resetEntity({ tx, records, connector, what }, [...known]);
+      await clearFacts(tx, '_sync_copies', connector);
+      return { entities: known.size, rows };
+    });
+    await ledger.lines?.tidy(taken, null);
+    await outsideRun(taken, async (tx) => {
+      await forgetConnector(tx, connector, ['_sync_pauses', '_sync_outbox']);
+      noteAction(tx, ledger, { action: 'remove', connector, detail });
+    });
+  });
 }
