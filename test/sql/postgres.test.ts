@@ -92,7 +92,7 @@ it.each([1, 2])('reports a connection that breaks at its first question, with ho
   expect(uncaught).toEqual([]);
 });
 
-it('replaces a connection that a firewall has forgotten, and waits for a statement that takes long', async () => {
+it('replaces a connection that a firewall has forgotten', async () => {
   const server = await sharedPostgres();
   using relay = await startRelay(server.port);
   const connections = openConnections({
@@ -101,12 +101,12 @@ it('replaces a connection that a firewall has forgotten, and waits for a stateme
     connections: 1,
     onLoss: () => undefined,
     explain: (error) => error,
-    silentMs: 200,
+    deadlineMs: 500,
   });
   onTestFinished(async () => await connections.end());
   const ask = async (sql: string) =>
     (await connections.withClient(async (client) => await client.query(sql))).rows;
-  expect(await ask('SELECT 1 AS one, pg_sleep(1)')).toMatchObject([{ one: 1 }]);
+  expect(await ask('SELECT 1 AS one')).toEqual([{ one: 1 }]);
   relay.forget();
   await expect(ask('SELECT 2')).rejects.toThrow('terminated');
   expect(await ask('SELECT 3 AS three')).toEqual([{ three: 3 }]);

@@ -59,8 +59,6 @@ const walBytes = 64 * 1024 * 1024;
 const defaultBusyMs = 5_000;
 /** Twice as much made no first load faster and kept the program above 250 MiB. */
 export const mostCacheKiB = 32 * 1024;
-/** Older ones can corrupt a WAL when two connections write and checkpoint at once. */
-const oldestSqlite = [3, 51, 3] as const;
 
 /**
  * Opens (or creates, 0600) a sink's ledger and migrates it. Throws SINK_INCOMPATIBLE, with the file untouched, for
@@ -118,7 +116,6 @@ function connect(
       accessSync(file, constants.W_OK);
     }
     db = openSqlite(file, { ...access, timeout: busyMs, fileMustExist: true });
-    checkSqliteVersion(db);
     db.function('json_number', { deterministic: true }, (value) =>
       value === null ? null : writeNumber(Number(value)),
     );
@@ -138,21 +135,6 @@ function temporaryFolders(): readonly string[] {
   if (process.platform === 'win32') return [tmpdir()];
   const { SQLITE_TMPDIR, TMPDIR } = process.env;
   return [SQLITE_TMPDIR ?? '', TMPDIR ?? '', '/var/tmp', '/usr/tmp', '/tmp', '.'].filter((one) => one !== '');
-}
-
-function checkSqliteVersion(db: Connection): void {
-  const version = db.prepare<[], string>('SELECT sqlite_version()').pluck().get() ?? '';
-  const parts = version.split('.').map(Number);
-  for (const [index, oldest] of oldestSqlite.entries()) {
-    const part = parts[index] ?? 0;
-    if (part > oldest) return;
-    if (part < oldest) {
-      throw new SyncError(
-        `SQLite ${oldestSqlite.join('.')} or later is needed, but better-sqlite3 brings ${version}. Reinstall it.`,
-        { code: 'SINK_FAILED', recovery: 'stop', context: { version } },
-      );
-    }
-  }
 }
 
 /**

@@ -20,8 +20,8 @@ export interface ConnectionsOptions {
    * hundreds of schemas. For readers, which need not know of a loss.
    */
   readonly areShared?: boolean | undefined;
-  /** For tests: silence after which the server is asked whether it has the query. */
-  readonly silentMs?: number;
+  /** For tests: silence after which a connection counts as lost. */
+  readonly deadlineMs?: number;
 }
 
 /** Connection that runs statements. */
@@ -30,16 +30,15 @@ export type Client = pg.ClientBase;
 export type Connections = ReturnType<typeof openConnections>;
 
 /**
- * Whatever hangs, the transaction ends: a half-open connection would be noticed after a quarter of an hour. Longer than
- * any statement may take; a transaction of many (values of a large table that get a column) may take longer.
+ * Whatever hangs, the transaction ends: a connection that a firewall has forgotten would be noticed after a quarter of
+ * an hour. Longer than any statement may take; a transaction of many (values of a large table that get a column) may
+ * take longer.
  */
-const deadlineMs = 150_000;
-/** A firewall that forgets a connection leaves it open. */
-const usualSilentMs = 30_000;
+const usualDeadlineMs = 150_000;
 
 /** Connections to whichever of a server's hosts is no standby. */
 export function openConnections({ connection, direct, connections, ...options }: ConnectionsOptions) {
-  const { onLoss, explain, areShared = false, silentMs = usualSilentMs } = options;
+  const { onLoss, explain, areShared = false, deadlineMs = usualDeadlineMs } = options;
   const own = areShared ? sharePools(connection) : newPools();
   const { pools } = own;
 
@@ -102,7 +101,7 @@ export function openConnections({ connection, direct, connections, ...options }:
      * Rejects with the error of the client library.
      */
     withClient: async <Result>(work: ClientWork<Result>): Promise<Result> =>
-      await lend(await take(), work, { onLoss, connect, silentMs }),
+      await lend(await take(), work, { onLoss, deadlineMs }),
     /** Connects as `Server.connect`. */
     connect,
     end: async (): Promise<void> => {
@@ -154,17 +153,12 @@ function leaveToQuestions(client: pg.ClientBase): void {
 
 type ClientWork<Result> = (client: pg.PoolClient, heard: () => void) => Promise<Result>;
 
-interface LendOptions extends Required<Pick<ConnectionsOptions, 'onLoss' | 'silentMs'>> {
-  readonly connect: () => Promise<pg.Client>;
-}
-
 async function lend<Result>(
   client: pg.PoolClient,
   work: ClientWork<Result>,
-  { onLoss, connect, silentMs }: LendOptions,
+  { onLoss, deadlineMs }: Required<Pick<ConnectionsOptions, 'onLoss' | 'deadlineMs'>>,
 ): Promise<Result> {
   let isBroken = false;
-  let answers = 0;
   const onError = (): void => {
     isBroken = true;
   };
@@ -174,29 +168,14 @@ async function lend<Result>(
     client.release(true);
   };
   const deadline = setTimeout(giveUp, deadlineMs);
-  const look = async (): Promise<void> => {
-    const before = answers;
-    const isLost = await isForgotten(client, { connect, silentMs });
-    if (isOver || isBroken) return;
-    if (isLost && answers === before && isAsking(client)) giveUp();
-    else silent.refresh();
-  };
-  const silent = setTimeout(() => void look(), silentMs);
-  let isOver = false;
-  const heard = (): void => {
-    answers += 1;
-    deadline.refresh();
-    silent.refresh();
-  };
+  const heard = (): void => void deadline.refresh();
   try {
     return await work(client, heard);
   } catch (error) {
     isBroken ||= failingOf(error) === 'connection';
     throw error;
   } finally {
-    isOver = true;
     clearTimeout(deadline);
-    clearTimeout(silent);
     client.off('error', onError);
     if (isBroken) {
       onLoss();
@@ -204,36 +183,6 @@ async function lend<Result>(
     } else {
       client.release();
     }
-  }
-}
-
-/** Whether all of a question was sent, and its answer is waited for. */
-function isAsking(client: pg.ClientBase): boolean {
-  const stream: unknown = Reflect.get(Object(Reflect.get(client, 'connection')), 'stream');
-  const unsent: unknown = Reflect.get(Object(stream), 'writableLength');
-  return Reflect.get(client, 'readyForQuery') === false && unsent === 0;
-}
-
-/**
- * Whether the server waits for a query on a connection that waits for an answer here: the query, or the answer, is
- * lost. False where that cannot be determined, behind a pooler for example.
- */
-async function isForgotten(
-  client: pg.ClientBase,
-  { connect, silentMs }: Pick<LendOptions, 'connect' | 'silentMs'>,
-): Promise<boolean> {
-  if (!isAsking(client)) return false;
-  const other = await connect().catch(() => null);
-  try {
-    const asked = await other?.query<{ state: string | null }>({
-      text: "SELECT state FROM pg_stat_activity WHERE pid = $1 AND usename = current_user AND state_change < clock_timestamp() - $2 * interval '1 millisecond'",
-      values: [Reflect.get(client, 'processID'), silentMs / 2],
-    });
-    return asked?.rows[0]?.state?.startsWith('idle') === true;
-  } catch {
-    return false; // The deadline remains.
-  } finally {
-    await other?.end().catch(() => undefined);
   }
 }
 
