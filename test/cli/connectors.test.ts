@@ -227,12 +227,12 @@ describe('data', () => {
       {
         await using opened = await openSink(options, { clock: systemClock });
         const before = async (): Promise<void> => {
-          const refused = await world.cli('connectors', 'remove', 'wiki', '--data', '--yes');
+          const refused = await world.cli('connectors', 'remove', 'newsletter', '--data', '--yes');
           expect(refused.code).toBe(5);
           expect(readFileSync(world.config, 'utf8')).toBe(config);
           throw new Error('broken off');
         };
-        const removal = opened.repair.remove('wiki' as ConnectorName, { holder, before });
+        const removal = opened.repair.remove(newsletter, { holder, before });
         await expect(removal).rejects.toThrow('broken off');
       }
       expect(await world.cli('connectors', 'remove', 'newsletter')).toMatchObject({ code: 0 });
