@@ -1,17 +1,16 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import type { ConnectorName, EntityName } from '../core/names.ts';
-import { type EntityTable, keyTextOf } from '../core/records.ts';
+import type { EntityName } from '../core/names.ts';
+import type { EntityTable } from '../core/records.ts';
 import { type RecordShape, explodedShape, recordShape } from '../engine/prepare/prepare-record.ts';
 import { makeTemporaryFolder } from '../files/private-file.ts';
 import type { EntityTarget } from '../settings/choices.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
-import { compareKeys, type KeyAndDigest, type KeyDifferences } from '../sinks/compare-keys.ts';
+import { compareKeys, type KeyDifferences } from '../sinks/compare-keys.ts';
 import type { PurgeNotes } from '../sinks/requests.ts';
-import type { KeyAndHash } from '../sinks/readings.ts';
+import type { ComparedRow } from '../sinks/readings.ts';
 import { accessSink, openHistory, storedStatus } from '../sinks/registry.ts';
 import type { RunReport } from '../sinks/run-report.ts';
-import type { RecordReader } from '../sinks/sink-access.ts';
 import type { App, SyncRequest } from './app.ts';
 import { compileDigest } from './refetch-record.ts';
 
@@ -57,7 +56,7 @@ export async function compareAside<T>(
   ) => Promise<T>,
 ): Promise<T> {
   // First, so that no call is spent if there is nothing to compare with.
-  await (await accessSink(connector.sink).openKeys())[Symbol.asyncDispose]();
+  await (await openHistory(connector.sink))[Symbol.asyncDispose]();
   await storedStatus(connector);
   using folder = await privateFolder();
   const path = join(folder.path, 'read.db');
@@ -70,62 +69,31 @@ export async function compareAside<T>(
   };
   // Only records are compared: its files stay where they are.
   const report = await app.readAside({ ...connector, sink, downloads: null }, asked);
-  await using read = await accessSink(sink).openKeys();
-  await using stored = await accessSink(connector.sink).openKeys();
-  await using rows = await accessSink(connector.sink).openRecords();
-  await using readRows = await accessSink(sink).openRecords();
-  await using history = await openHistory(connector.sink);
+  await using read = await accessSink(sink).openRecords();
+  await using stored = await accessSink(connector.sink).openRecords();
   const { name } = connector;
-  const purged = await history.purged(name);
+  const purged = await stored.history.purged(name);
   return await work(report, async (table, limit, shape = null) => {
     const scratchFile = join(folder.path, `${table.entity}.compared.db`);
-    const digestsOf = (from: RecordReader, of: RecordShape) =>
-      readDigests(from, name, table.entity, (columns) => compileDigest(of, columns));
-    const digests =
-      shape === null ? null : { first: digestsOf(readRows, shape), second: digestsOf(rows, shape) };
+    const digestIn = shape && ((columns: EntityTable) => compileDigest(shape, columns));
     return await compareKeys(
-      withoutPurged(read.keys(name, table), table.entity, purged),
-      stored.keys(name, table),
-      {
-        scratchFile,
-        limit,
-        digests,
-      },
+      withoutPurged(read.rows(name, table, digestIn), table.entity, purged),
+      stored.rows(name, table, digestIn),
+      { scratchFile, limit },
     );
   });
 }
 
 /** A purged record is missing on purpose. */
 async function* withoutPurged(
-  keys: AsyncIterable<readonly KeyAndHash[]>,
+  rows: AsyncIterable<readonly ComparedRow[]>,
   entity: EntityName,
   purged: PurgeNotes | null,
-): AsyncGenerator<readonly KeyAndHash[]> {
-  for await (const batch of keys) {
+): AsyncGenerator<readonly ComparedRow[]> {
+  for await (const batch of rows) {
     yield purged === null
       ? batch
       : batch.filter(({ keyText }) => purged.noteOf(entity, keyText)?.canReturn !== false);
-  }
-}
-
-/** Reads the digests of all rows except tombstones. */
-async function* readDigests(
-  reader: RecordReader,
-  connector: ConnectorName,
-  entity: EntityName,
-  digestIn: (table: EntityTable) => ReturnType<typeof compileDigest>,
-): AsyncGenerator<readonly KeyAndDigest[]> {
-  const table = await reader.table(connector, entity);
-  if (table === null) return;
-  const digestOf = digestIn(table);
-  const key = table.key.map((name) => table.columns.findIndex((column) => column.name === name));
-  for await (const rows of reader.changes(connector, table, 0)) {
-    yield rows
-      .filter(({ isDeleted }) => !isDeleted)
-      .map((row) => ({
-        keyText: keyTextOf(key.map((index) => row.values[index] ?? null)),
-        digest: digestOf(row),
-      }));
   }
 }
 

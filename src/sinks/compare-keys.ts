@@ -1,5 +1,5 @@
 import { openSqlite, type Connection } from '../sql/sqlite/open-sqlite.ts';
-import type { KeyAndHash } from './readings.ts';
+import type { ComparedRow } from './readings.ts';
 
 export interface KeyDifferences {
   /** In the first only. */
@@ -8,10 +8,7 @@ export interface KeyDifferences {
   readonly extra: KeyGroup;
   /** In both, with different content. */
   readonly changed: KeyGroup;
-  /**
-   * Rows with the same hash in both and with values that do not match the hash; only where digests of the values are
-   * compared.
-   */
+  /** Rows with the same hash in both and with other digests. */
   readonly edited: KeyGroup;
   readonly same: number;
 }
@@ -22,14 +19,7 @@ export interface KeyGroup {
   readonly first: readonly string[];
 }
 
-export interface KeyAndDigest {
-  readonly keyText: string;
-  /** Digest of the row's values. */
-  readonly digest: string;
-}
-
-type Rows = AsyncIterable<readonly KeyAndHash[]>;
-type Digests = AsyncIterable<readonly KeyAndDigest[]>;
+type Rows = AsyncIterable<readonly ComparedRow[]>;
 
 const writtenAtOnce = 10_000;
 
@@ -40,15 +30,7 @@ const writtenAtOnce = 10_000;
 export async function compareKeys(
   first: Rows,
   second: Rows,
-  {
-    scratchFile,
-    limit,
-    digests = null,
-  }: {
-    readonly scratchFile: string;
-    readonly limit: number;
-    readonly digests?: { readonly first: Digests; readonly second: Digests } | null;
-  },
+  { scratchFile, limit }: { readonly scratchFile: string; readonly limit: number },
 ): Promise<KeyDifferences> {
   const db = openSqlite(scratchFile);
   try {
@@ -57,10 +39,6 @@ export async function compareKeys(
     db.pragma('synchronous = OFF');
     await fill(db, 'first', first);
     await fill(db, 'second', second);
-    if (digests !== null) {
-      await addDigests(db, 'first', digests.first);
-      await addDigests(db, 'second', digests.second);
-    }
     const group = (from: string): KeyGroup => ({
       count: db.prepare<[], number>(`SELECT count(*) ${from}`).pluck().get() ?? 0,
       first: db
@@ -89,24 +67,11 @@ export async function compareKeys(
 
 async function fill(db: Connection, table: 'first' | 'second', batches: Rows): Promise<void> {
   db.exec(`CREATE TABLE ${table} (key TEXT PRIMARY KEY, hash TEXT NOT NULL, digest TEXT) WITHOUT ROWID`);
-  const insert = db.prepare<[string, string]>(`INSERT INTO ${table} (key, hash) VALUES (?, ?)`);
-  await eachRow(db, batches, ({ keyText, hash }) => insert.run(keyText, hash));
-}
-
-async function addDigests(db: Connection, table: 'first' | 'second', batches: Digests): Promise<void> {
-  const update = db.prepare<[string, string]>(`UPDATE ${table} SET digest = ? WHERE key = ?`);
-  await eachRow(db, batches, ({ keyText, digest }) => update.run(digest, keyText));
-}
-
-async function eachRow<Row>(
-  db: Connection,
-  batches: AsyncIterable<readonly Row[]>,
-  write: (row: Row) => unknown,
-): Promise<void> {
+  const insert = db.prepare<ComparedRow>(`INSERT INTO ${table} VALUES (:keyText, :hash, :digest)`);
   db.exec('BEGIN');
   let written = 0;
   for await (const rows of batches) {
-    for (const row of rows) write(row);
+    for (const row of rows) insert.run(row);
     written += rows.length;
     if (written < writtenAtOnce) continue;
     db.exec('COMMIT; BEGIN');

@@ -11,10 +11,13 @@ export interface StoredRecord extends Pick<RowFacts, 'seq' | 'changedAt' | 'run'
   readonly isDeleted: boolean;
 }
 
-export interface KeyAndHash {
+/** A row, as it is compared with the one of the same key in another sink. */
+export interface ComparedRow {
   /** Key, as in `PreparedRecord.keyText`. */
   readonly keyText: string;
   readonly hash: string;
+  /** Digest of the row's values; null: the values are not compared. */
+  readonly digest: string | null;
 }
 
 /** The sink's own columns of a row, with its values. */

@@ -41,14 +41,7 @@ export function accessSink(sink: SinkPlace): SinkAccess {
 }
 
 /** Ways to read a sink. Each throws as `open` does: `NoSinkYetError` where there is no sink. */
-function readersOf(
-  open: () => Promise<OpenedToRead>,
-): Pick<SinkAccess, 'openHistory' | 'openRecords' | 'openKeys'> {
-  const openSnapshot = async () => {
-    const { db, ...opened } = await open();
-    await using _opening = db;
-    return { ...opened, snapshot: await db.openSnapshot() };
-  };
+function readersOf(open: () => Promise<OpenedToRead>): Pick<SinkAccess, 'openHistory' | 'openRecords'> {
   return {
     openHistory: async () => {
       const { ledgerReader } = await import('./ledger/history/history.ts');
@@ -60,12 +53,10 @@ function readersOf(
       };
     },
     openRecords: async () => {
-      const { openRecordReader } = await import('./ledger/read-records.ts');
-      return await openRecordReader(await openSnapshot());
-    },
-    openKeys: async () => {
-      const { keyReader } = await import('./ledger/read-records.ts');
-      return keyReader(await openSnapshot());
+      const { recordReader } = await import('./ledger/read-records.ts');
+      const { db, ...opened } = await open();
+      await using _opening = db;
+      return recordReader({ ...opened, snapshot: await db.openSnapshot() });
     },
   };
 }

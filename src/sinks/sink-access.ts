@@ -3,7 +3,7 @@ import type { ReadableDatabase } from '../sql/database.ts';
 import type { LedgerDriver } from './ledger/driver.ts';
 import type { ledgerReader } from './ledger/history/history.ts';
 import type { ledgerSink } from './ledger/ledger-sink.ts';
-import type { keyReader, openRecordReader } from './ledger/read-records.ts';
+import type { recordReader } from './ledger/read-records.ts';
 import type { servedLedger } from './ledger/history/overview.ts';
 import type { PostgresConnection } from '../sql/postgres/place.ts';
 import type { Away } from '../sql/postgres/outage.ts';
@@ -20,10 +20,7 @@ export type Sink = ReturnType<typeof ledgerSink>;
 export type LedgerReader = ReturnType<typeof ledgerReader>;
 
 /** Stored records, read only. */
-export type RecordReader = Awaited<ReturnType<typeof openRecordReader>>;
-
-/** Keys of stored records, read only. */
-export type KeyReader = ReturnType<typeof keyReader>;
+export type RecordReader = ReturnType<typeof recordReader>;
 
 /**
  * Ways to open a sink, and its properties as seen from outside. Nothing is opened before it is asked for; the caller
@@ -43,7 +40,6 @@ export interface SinkAccess {
   open(how: OpenHow): Promise<Sink>;
   openHistory(): Promise<OpenHistory>;
   openRecords(): Promise<RecordReader>;
-  openKeys(): Promise<KeyReader>;
   /** Makes the sink where there is none. Rejects as `open` does. */
   openServed(how: OpenHow): Promise<ServedLedger>;
   /** Serves an existing sink: makes and writes nothing. Throws `NoSinkYetError` where there is none. */

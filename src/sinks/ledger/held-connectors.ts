@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import { writeJson, readJson } from '../../core/json.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { cellOf, type Tx } from '../../sql/database.ts';
-import type { CopiedAway, SinkCopies, UnfinishedCopy, ResetCounts, ResetScope } from '../requests.ts';
+import type { SinkCopies, UnfinishedCopy, ResetCounts, ResetScope } from '../requests.ts';
 import type { ConnectorIdentity, Holder, StoredIdentity } from '../lease.ts';
 import type { StoredOrigin } from '../ledger-reader.ts';
 import { parseCopiedTo, parseHolder } from '../stored-json.ts';
@@ -22,6 +22,11 @@ import { forbidContinuing, insertFailedStart, interruptRunning } from './runs/ru
 import * as z from 'zod';
 import { transitions } from './partitions/transitions.ts';
 import { knownEntities } from './tables.ts';
+
+/** A condition for these connectors, which are `:only`, or for all of them. */
+export function among(only: readonly ConnectorName[] | undefined, column = 'connector'): string {
+  return only === undefined ? 'true' : `${column} IN {only text}`;
+}
 
 /** False for a connector whose runs have all failed to begin. */
 export const hasIdentity = `base_url <> ''`;
@@ -127,37 +132,29 @@ export async function holderOf(tx: Tx, connector: ConnectorName): Promise<Holder
   return found === undefined ? null : parseHolder(found);
 }
 
-const unfinishedSql = `SELECT connector, source_name AS "from", target_name AS "to", since FROM _sync_copies WHERE finished_at IS NULL`;
-const awaySql = `SELECT connector, copied_to FROM _sync_connectors WHERE copied_to IS NOT NULL`;
-
-interface AwayRow {
-  readonly connector: ConnectorName;
-  readonly copiedTo: string;
-}
-
 /** The copy that would have to be completed before the connector may be used; null where there is none. */
 export async function readUnfinishedCopy(tx: Tx, connector: ConnectorName): Promise<UnfinishedCopy | null> {
-  const sql = `${unfinishedSql} AND connector = :connector`;
-  return (await tx.first<UnfinishedCopy>(sql, { connector })) ?? null;
+  return (await readCopies(tx, [connector])).unfinished.get(connector) ?? null;
 }
 
-/** The sink that the connector was copied to, where its syncs continue; null where they continue in this one. */
-async function readCopiedAway(tx: Tx, connector: ConnectorName): Promise<CopiedAway | null> {
-  const row = await tx.first<AwayRow>(`${awaySql} AND connector = :connector`, { connector });
-  return row === undefined ? null : copiedAway(row);
-}
-
-export async function readCopies(tx: Tx): Promise<SinkCopies> {
-  const unfinished = await tx.rows<UnfinishedCopy>(unfinishedSql);
-  const away = (await tx.rows<AwayRow>(awaySql)).map(copiedAway);
+/** Unfinished copies into this sink and finished ones out of it, of all connectors or of `only` these. */
+export async function readCopies(tx: Tx, only?: readonly ConnectorName[]): Promise<SinkCopies> {
+  const named = { only: only ?? [] };
+  const unfinished = await tx.rows<UnfinishedCopy>(
+    `SELECT connector, source_name AS "from", target_name AS "to", since FROM _sync_copies
+     WHERE finished_at IS NULL AND ${among(only)}`,
+    named,
+  );
+  const away = await tx.rows<{ readonly connector: ConnectorName; readonly copiedTo: string }>(
+    `SELECT connector, copied_to FROM _sync_connectors WHERE copied_to IS NOT NULL AND ${among(only)}`,
+    named,
+  );
   return {
     unfinished: new Map(unfinished.map((one) => [one.connector, one])),
-    away: new Map(away.map((one) => [one.connector, one])),
+    away: new Map(
+      away.map(({ connector, copiedTo }) => [connector, { connector, ...parseCopiedTo(copiedTo) }]),
+    ),
   };
-}
-
-function copiedAway({ connector, copiedTo }: AwayRow): CopiedAway {
-  return { connector, ...parseCopiedTo(copiedTo) };
 }
 
 /**
@@ -177,17 +174,18 @@ export async function acquireConnector(ledger: Ledger, identity: ConnectorIdenti
 /** Checks the stored identity. Where no row is stored, any identity is accepted. */
 async function checkIdentity(tx: Tx, ledger: Ledger, given: ConnectorIdentity): Promise<void> {
   const { connector } = given;
-  const [, stored, [origin], away] = await Promise.all([
+  const [, stored, [origin], copies] = await Promise.all([
     checkWhole(tx, connector),
     storedIdentity(tx, connector),
     storedOrigins(tx, [connector]),
-    readCopiedAway(tx, connector),
+    readCopies(tx, [connector]),
   ]);
   const differences = stored === undefined ? [] : identityDifferences(stored, given);
   if (differences.length > 0 && origin !== undefined) {
     throw new IdentityChangedError(connector, differences);
   }
-  if (away !== null) throw copiedAwayError(away);
+  const away = copies.away.get(connector);
+  if (away !== undefined) throw copiedAwayError(away);
   if (differences.length === 0) return;
   const { records, clock } = ledger;
   await beginAfresh({ tx, records, connector, now: instant(clock.now()) });

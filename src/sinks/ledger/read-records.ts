@@ -3,7 +3,7 @@ import { entityOfHistory, type ConnectorName, type EntityName, type RunId } from
 import { keyTextOf, type EntityTable } from '../../core/records.ts';
 import { cellOf, type Cells, type Snapshot, type Tx, quoted } from '../../sql/database.ts';
 import { historyColumns, historyTable, otherKeyError } from '../decisions/stored-table.ts';
-import type { KeyAndHash, StoredRecord } from '../readings.ts';
+import type { ComparedRow, StoredRecord } from '../readings.ts';
 import type { LedgerDriver, RecordTables } from './driver.ts';
 import { ledgerReader } from './history/history.ts';
 import { beganAt, beganWith, columnValue } from '../records/mark-rows.ts';
@@ -11,9 +11,8 @@ import { versionsName } from '../records/own-names.ts';
 import { storedTable, versionedEntities } from './tables.ts';
 
 /** One state of a sink. Its reader disposes it. */
-interface SinkSnapshot extends Pick<LedgerDriver, 'newestSeq'> {
+interface SinkSnapshot extends Pick<LedgerDriver, 'newestSeq' | 'sinkId' | 'records'> {
   readonly snapshot: Snapshot;
-  readonly records: RecordTables;
 }
 
 /**
@@ -21,16 +20,10 @@ interface SinkSnapshot extends Pick<LedgerDriver, 'newestSeq'> {
  * Only the newest result is held in memory: batches are read to their end, or left, before the next query. Integers
  * come with all their digits. Rejects with `SyncError` SINK_FAILED.
  */
-export async function openRecordReader({ snapshot, records, newestSeq }: SinkSnapshot) {
-  const sinkId = await snapshot
-    .read((tx) => cellOf<string>(tx, 'SELECT sink_id FROM _sync_meta'))
-    .catch(async (error: unknown) => {
-      await snapshot[Symbol.asyncDispose]();
-      throw error;
-    });
+export function recordReader({ snapshot, sinkId, records, newestSeq }: SinkSnapshot) {
   return {
     /** Random id made with the sink: numbers of another sink mean nothing here. */
-    sinkId: sinkId ?? '',
+    sinkId,
     /** The ledger in the same state. */
     history: ledgerReader(records, (work) => snapshot.read(work)),
     /** The newest change number of the connector in this state: later changes have higher ones. 0 before the first. */
@@ -68,6 +61,29 @@ export async function openRecordReader({ snapshot, records, newestSeq }: SinkSna
           : selectVersions(records.tableName(connector, entity), table);
       for await (const rows of snapshot.batches(sql, { after })) yield rows.map(storedRecord);
     },
+    /**
+     * Every row without a tombstone, by its key, in batches, in any order. `digestIn`: how the rows of a table get their
+     * digests; null: they get none. Throws SINK_INCOMPATIBLE where the rows have another key than `table`.
+     */
+    rows: async function* (
+      connector: ConnectorName,
+      table: EntityTable,
+      digestIn: ((stored: EntityTable) => (row: StoredRecord) => string) | null,
+    ): AsyncGenerator<readonly ComparedRow[], void> {
+      const stored = await snapshot.read((tx) => storedTable(tx, { connector, entity: table.entity }));
+      if (stored === undefined) return;
+      if (stored.key.join() !== table.key.join()) throw otherKeyError(connector, table, stored);
+      const digestOf = digestIn?.(stored) ?? (() => null);
+      const key = stored.key.map((name) => stored.columns.findIndex((column) => column.name === name));
+      const sql = `${selectRecords(records, connector, stored, ['_hash'])} WHERE _deleted_at IS NULL`;
+      for await (const rows of snapshot.batches(sql)) {
+        yield rows.map(([hash, ...cells]) => {
+          const row = storedRecord(cells);
+          const keyText = keyTextOf(key.map((index) => row.values[index] ?? null));
+          return { keyText, hash: String(hash), digest: digestOf(row) };
+        });
+      }
+    },
     /** Null where the key is not stored. */
     record: async (
       connector: ConnectorName,
@@ -85,34 +101,6 @@ export async function openRecordReader({ snapshot, records, newestSeq }: SinkSna
   };
 }
 
-/** Keys as the columns of each table hold them, in one state of the sink, whichever process writes meanwhile. */
-export function keyReader({ snapshot, records }: Pick<SinkSnapshot, 'snapshot' | 'records'>) {
-  return {
-    /**
-     * Every row without a tombstone, in batches, in any order. Rejects with `SyncError` SINK_FAILED, and
-     * SINK_INCOMPATIBLE where the rows have another key.
-     */
-    keys: async function* (
-      connector: ConnectorName,
-      table: EntityTable,
-    ): AsyncGenerator<readonly KeyAndHash[], void> {
-      const stored = await snapshot.read((tx) => storedTable(tx, { connector, entity: table.entity }));
-      if (stored === undefined) return;
-      if (stored.key.join() !== table.key.join()) throw otherKeyError(connector, table, stored);
-      const columns = cellsOf(['_hash', ...table.key]);
-      const name = quoted(records.tableName(connector, table.entity));
-      const sql = `SELECT ${columns} FROM ${name} WHERE _deleted_at IS NULL`;
-      for await (const rows of snapshot.batches(sql)) {
-        yield rows.map(([hash, ...key]) => ({
-          keyText: keyTextOf(key.map(columnValue)),
-          hash: String(hash),
-        }));
-      }
-    },
-    [Symbol.asyncDispose]: async () => await snapshot[Symbol.asyncDispose](),
-  };
-}
-
 async function storedTableId(tx: Tx, connector: ConnectorName, entity: EntityName): Promise<string | null> {
   const sql = 'SELECT table_id FROM _sync_tables WHERE connector = :connector AND entity = :entity';
   return (await cellOf<string>(tx, sql, { connector, entity })) ?? null;
@@ -124,8 +112,9 @@ function selectRecords(
   records: RecordTables,
   connector: ConnectorName,
   { entity, columns }: EntityTable,
+  more: readonly string[] = [],
 ): string {
-  const cells = cellsOf([...own, ...columns.map(({ name }) => name)]);
+  const cells = cellsOf([...more, ...own, ...columns.map(({ name }) => name)]);
   return `SELECT ${cells} FROM ${quoted(records.tableName(connector, entity))}`;
 }
 

@@ -263,7 +263,7 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'change-read-twice',
-    name: 'openRecordReader',
+    name: 'recordReader',
     find: 'WHERE _seq > :after ORDER BY _seq',
     replace: 'WHERE _seq >= :after ORDER BY _seq',
     because: 'Each publication repeats the last change of the one before.',

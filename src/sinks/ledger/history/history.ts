@@ -3,12 +3,7 @@ import { grouped } from '../../../core/grouped.ts';
 import { keyPartsOf, type Column, type EntityTable } from '../../../core/records.ts';
 import type { ConnectorName, EntityName, OfEntity, RunId } from '../../../core/names.ts';
 import { cellOf, columnOf, type Tx, quoted } from '../../../sql/database.ts';
-import {
-  completenessOf,
-  type Completeness,
-  type DoubtedListings,
-  type ListingsOf,
-} from '../../run-report.ts';
+import { completenessOf, type DoubtedListings, type ListingsOf } from '../../run-report.ts';
 import { isHeldBy, mergeDrift, type SeenDrift } from '../../decisions/drift-columns.ts';
 import { standing } from '../../decisions/becoming-due.ts';
 import type { DriftRow, MissingRow, PartitionHistory, RowHistory, RowVersion } from '../../readings.ts';
@@ -24,7 +19,7 @@ import {
   parseReportedDoubt,
 } from '../../stored-json.ts';
 import { readActions } from '../noted-actions.ts';
-import { hasIdentity, readCopies, readUnfinishedCopy, storedOrigins } from '../held-connectors.ts';
+import { among, hasIdentity, readCopies, readUnfinishedCopy, storedOrigins } from '../held-connectors.ts';
 import { countsOfRun } from '../counts.ts';
 import { readsAgree } from '../deletes/noted-rows.ts';
 import type { RecordTables } from '../driver.ts';
@@ -33,7 +28,6 @@ import { readPurgeWork, readPurgeNotes } from '../purges/purge-notes.ts';
 import { hasBegun } from '../runs/run-chains.ts';
 import { knownTables, openStoredTable, storedTable, versionedEntities, readMasks } from '../tables.ts';
 import {
-  among,
   newestRunsSql,
   readDoubts,
   readFreshness,
@@ -313,14 +307,18 @@ export async function readConnectors(
   const doubted = new Map((await readDoubted(tx, { only, records })).map((found) => [placeOf(found), found]));
   const unconfirmed = new Set((await readUnconfirmed(tx, { only })).map(placeOf));
   for (const row of await tx.rows<EntityRow>(entityStatusSql(only), named)) {
-    const { stored, bytes, wanted, failed } = row;
-    const files = row.hasFiles ? { stored, bytes, wanted, failed } : null;
-    entities.get(row.connector)?.push({
-      ...row,
-      parents: (row.parents?.split(',') ?? []) as EntityName[],
-      files,
-      partMissing: toPartMissing(doubted.get(placeOf(row))),
-      isUnordered: unconfirmed.has(placeOf(row)),
+    const { connector, hasFiles, stored, bytes, wanted, failed, parents, ...others } = row;
+    const { begun, complete, oldestReadAt, asOf, ...counts } = others;
+    const place = placeOf(row);
+    const files = hasFiles ? { stored, bytes, wanted, failed } : null;
+    entities.get(connector)?.push({
+      shown: { ...counts, partMissing: toPartMissing(doubted.get(place)), files },
+      isUnordered: unconfirmed.has(place),
+      isRead: complete >= begun,
+      // `as`: names of entities that this sink has written.
+      parents: (parents?.split(',') ?? []) as EntityName[],
+      oldestReadAt,
+      asOf,
     });
   }
   const lastRunsSql = `${newestRunsSql(`${runColumns}, report`, `AND ${hasBegun}`)} WHERE ${among(only, 'known.connector')}`;
@@ -339,11 +337,18 @@ interface ConnectorRow extends StoredIdentity, Pick<ConnectorStatus, 'connector'
 }
 
 interface EntityRow
-  extends Omit<EntityFacts, 'files' | 'parents' | 'partMissing' | 'isUnordered'>, FileStatus {
+  extends
+    Omit<EntityFacts['shown'], 'files' | 'partMissing'>,
+    Pick<EntityFacts, 'oldestReadAt' | 'asOf'>,
+    FileStatus {
   readonly connector: ConnectorName;
   /** Their names with commas in between. */
   readonly parents: string | null;
   readonly hasFiles: boolean;
+  /** Listings that were read to their end, or are to be read. */
+  readonly begun: number;
+  /** Listings among `begun` that were read completely at least once. */
+  readonly complete: number;
 }
 
 /**
@@ -396,13 +401,12 @@ ORDER BY connector, entity`;
 }
 
 /** Stored counts of an entity, and facts about the reading of its listings. */
-interface EntityFacts extends Omit<EntityStatus, 'lastCompleteReadAt' | 'completeness'> {
+interface EntityFacts {
+  readonly shown: Omit<EntityStatus, 'lastCompleteReadAt' | 'completeness'>;
   /** Some of its listings were read in unknown order, and no total agreed. */
   readonly isUnordered: boolean;
-  /** Listings that were read to their end, or are to be read. */
-  readonly begun: number;
-  /** Listings among `begun` that were read completely at least once. */
-  readonly complete: number;
+  /** Every listing was read completely at least once. */
+  readonly isRead: boolean;
   /** When the oldest of those complete reads was; null where there is none. */
   readonly oldestReadAt: Instant | null;
   /** The entities whose records led to them. */
@@ -418,67 +422,38 @@ function toPartMissing(found: DoubtedListings | undefined): EntityStatus['partMi
   return { listings, params, doubt, runs };
 }
 
-/** Status of all entities of a connector, as shown by `status`. */
+/** Status of all entities of a connector, as shown by `status`: as complete as each and all that lead to it. */
 function entityStatuses(facts: readonly EntityFacts[]): readonly EntityStatus[] {
-  const byName = new Map(facts.map((one) => [one.entity, one]));
-  return facts.map((one): EntityStatus => ({
-    entity: one.entity,
-    rows: one.rows,
-    deleted: one.deleted,
-    missing: one.missing,
-    partitions: one.partitions,
-    due: one.due,
-    quarantined: one.quarantined,
-    partMissing: one.partMissing,
-    completeness: one.partitions === 0 ? null : wordFor(one.entity, byName, []),
-    lastSealedAt: one.lastSealedAt,
-    lastCompleteReadAt: lastCompleteRead(one.entity, byName),
-    files: one.files,
-  }));
-}
-
-/** `below`: entities that it leads to, which are asked already. */
-function wordFor(
-  entity: EntityName,
-  ofConnector: ReadonlyMap<EntityName, EntityFacts>,
-  below: readonly EntityName[],
-): Completeness {
-  const facts = ofConnector.get(entity);
-  const others = (facts?.parents ?? []).filter((parent) => parent !== entity && !below.includes(parent));
-  return completenessOf(
-    {
-      isUnread: facts === undefined || facts.due > 0 || facts.lastSealedAt === null,
-      isDoubted: facts?.partMissing !== null,
-      isUnordered: facts?.isUnordered === true,
-    },
-    others.map((parent) => wordFor(parent, ofConnector, [...below, entity])),
-  );
+  const byName = new Map(facts.map((one) => [one.shown.entity, one]));
+  return facts.map(({ shown, oldestReadAt, asOf }): EntityStatus => {
+    const names = new Set([shown.entity]);
+    for (const name of names) for (const parent of byName.get(name)?.parents ?? []) names.add(parent);
+    const leading = [...names].map((name) => byName.get(name));
+    const completeness = completenessOf(
+      {
+        isUnread: leading.some((one) => one === undefined || one.shown.due > 0 || !one.shown.lastSealedAt),
+        isDoubted: leading.some((one) => one?.shown.partMissing !== null),
+        isUnordered: leading.some((one) => one?.isUnordered === true),
+      },
+      [],
+    );
+    const isWhole = leading.every((one) => one?.isRead !== false);
+    return {
+      ...shown,
+      completeness: shown.partitions === 0 ? null : completeness,
+      lastCompleteReadAt: isWhole ? oldestReadAt : earlier(oldestReadAt, asOf),
+    };
+  });
 }
 
 /**
- * Time since which an entity has been read completely; null: it never was. A listing that was never read completely, or
- * that may still be found through an unread parent, is new where a chain has read the entity completely before: then
- * the start of that chain counts.
+ * Time since which an entity has been read completely, where a listing was never read completely, or may still be found
+ * through an unread parent: it is new where a chain has read the entity completely before. Then the start of that chain
+ * counts.
  */
-function lastCompleteRead(
-  entity: EntityName,
-  ofConnector: ReadonlyMap<EntityName, EntityFacts>,
-): Instant | null {
-  const { oldestReadAt = null, asOf = null } = ofConnector.get(entity) ?? {};
-  if (oldestReadAt === null || isComplete(entity, ofConnector, [])) return oldestReadAt;
-  if (asOf === null) return null;
+function earlier(oldestReadAt: Instant | null, asOf: Instant | null): Instant | null {
+  if (oldestReadAt === null || asOf === null) return null;
   return asOf < oldestReadAt ? asOf : oldestReadAt;
-}
-
-/** `below`: entities that it leads to, which are asked already. */
-function isComplete(
-  entity: EntityName,
-  ofConnector: ReadonlyMap<EntityName, EntityFacts>,
-  below: readonly EntityName[],
-): boolean {
-  const { begun = 0, complete = 0, parents = [] } = ofConnector.get(entity) ?? {};
-  const others = parents.filter((parent) => parent !== entity && !below.includes(parent));
-  return complete >= begun && others.every((parent) => isComplete(parent, ofConnector, [...below, entity]));
 }
 
 /** Selects listings of these connectors, or of all. `window`: the window of a backfill; '' for living listings. */

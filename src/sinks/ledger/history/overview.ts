@@ -20,6 +20,7 @@ import type { WithheldOf } from '../../requests.ts';
 import type { RunReport } from '../../run-report.ts';
 import { parseColumns, parseReport } from '../../stored-json.ts';
 import { hasWritten } from '../counts.ts';
+import { among } from '../held-connectors.ts';
 import { readPurgeWork } from '../purges/purge-notes.ts';
 import { hasBegun } from '../runs/run-chains.ts';
 import { SyncError } from '../../../core/errors.ts';
@@ -191,11 +192,6 @@ export async function readPause(tx: Tx, connector: ConnectorName): Promise<Pause
 export async function readFreshness(tx: Tx, connector: ConnectorName): Promise<readonly EntityFreshness[]> {
   const sql = `SELECT entity, as_of FROM _sync_tables WHERE connector = :connector ORDER BY entity`;
   return await tx.rows(sql, { connector });
-}
-
-/** A condition for these connectors, which are `:only`, or for all of them. */
-export function among(only: readonly ConnectorName[] | undefined, column = 'connector'): string {
-  return only === undefined ? 'true' : `${column} IN {only text}`;
 }
 
 function byConnector<Row extends Of>(rows: readonly Row[]): ReadonlyMap<ConnectorName, Row> {
