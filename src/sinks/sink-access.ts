@@ -127,7 +127,7 @@ export interface ClosedFiles extends AsyncDisposable {
 /** Comparison of files' contents: how it is aborted, and its progress. */
 export interface ComparedContents {
   readonly signal: AbortSignal;
-  /** Called at least once for every MiB read. */
+  /** Called after each file. */
   readonly onProgress: (progress: ContentsProgress) => void;
 }
 

@@ -176,15 +176,15 @@ export function unusableSink(place: string, found: string, advice: string, cause
 /**
  * Explains why stored tables of this version cannot be used; null if they can. Each migration makes one more version.
  */
-export function unknownVersion(version: number, newest: number, first = 1): string | null {
-  if (version >= first && version <= newest) return null;
-  const expected = newest === first ? `version ${first}` : `a version from ${first} to ${newest}`;
+export function unknownVersion(version: number, newest: number): string | null {
+  if (version >= 1 && version <= newest) return null;
+  const expected = newest === 1 ? 'version 1' : `a version from 1 to ${newest}`;
   return `expected tables of ${expected}, found version ${version}, which another connector-sync wrote. Nothing in it was changed`;
 }
 
 /** Throws for a sink of a version that this program does not know. */
-export function checkVersion(place: string, version: number, newest: number, first?: number): void {
-  const unknown = unknownVersion(version, newest, first);
+export function checkVersion(place: string, version: number, newest: number): void {
+  const unknown = unknownVersion(version, newest);
   if (unknown === null) return;
   throw unusableSink(
     place,

@@ -1,13 +1,5 @@
-import { createHash, hash as hashOf } from 'node:crypto';
-import {
-  createReadStream,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmdirSync,
-  rmSync,
-  statSync,
-} from 'node:fs';
+import { hash as hashOf } from 'node:crypto';
+import { readdirSync, readFileSync, renameSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { readFile } from 'node:fs/promises';
@@ -232,7 +224,7 @@ function lineFiles(
     const tables = new Map((await tablesOf(taken)).map((table) => [table.entity, table]));
     for (const file of await listed(taken)) {
       if (entities?.includes(file.entity) === false) continue;
-      if ((await findOtherContent(folderOf(taken.connector, file.entity), file)) === null) continue;
+      if ((await readListed(folderOf(taken.connector, file.entity), file)) !== null) continue;
       const table = tables.get(file.entity);
       const { firstSeq, lastSeq: through } = file;
       const range = { after: firstSeq - 1, through, firstSeq };
@@ -246,11 +238,9 @@ function lineFiles(
     lines: {
       check: async (tx, connector) => {
         const files = await listedFiles(tx, connector);
-        const damaged = files.flatMap(
-          (file) => findWrongLength(folderOf(connector, file.entity), file) ?? [],
-        );
-        const [first, ...others] = damaged;
-        if (first !== undefined) throw damagedError(connector, first, others.length);
+        const [first, ...others] = files.filter((file) => !hasLength(folderOf(connector, file.entity), file));
+        if (first === undefined) return;
+        throw damagedError(connector, damageOf(folderOf(connector, first.entity), first), others.length);
       },
       write: async (taken, { isDueOnly = false } = {}) =>
         await explained(explain, async () => {
@@ -539,11 +529,10 @@ CREATE TABLE _sync_files (
 ) STRICT, WITHOUT ROWID;
 `;
 
-/** The ledger of a JSONL sink. Version 1 listed files that grew. */
+/** The ledger of a JSONL sink. */
 export const jsonlFormat: LedgerFormat = {
   kind: 'jsonl',
   sql: `${tablesSql}${filesSql}`,
-  firstVersion: 2,
   migrations: sqliteMigrations,
 };
 
@@ -629,33 +618,9 @@ function damageOf(directory: string, file: ListedFile): DamagedFile {
   return { entity: file.entity, path, length: file.length, found: sizeOf(path) };
 }
 
-/** Checks a file by its length alone; null where the length is right. `directory`: of the file's entity. */
-function findWrongLength(directory: string, file: ListedFile): DamagedFile | null {
-  const isThere = pathsOf(directory, file).some((path) => sizeOf(path) === file.length);
-  return isThere ? null : damageOf(directory, file);
-}
-
-/** Checks a file by its hash, read in pieces; null where the hash is right. Rejects with the signal's reason. */
-async function findOtherContent(
-  directory: string,
-  file: ListedFile,
-  how?: { readonly signal: AbortSignal; readonly onRead: (bytes: number) => void },
-): Promise<DamagedFile | null> {
-  for (const path of pathsOf(directory, file)) {
-    if (sizeOf(path) !== file.length) continue;
-    const hash = createHash('sha256');
-    try {
-      for await (const chunk of createReadStream(path, { highWaterMark: 1024 * 1024 })) {
-        how?.signal.throwIfAborted();
-        hash.update(chunk as Buffer);
-        how?.onRead((chunk as Buffer).length);
-      }
-    } catch (error) {
-      if (!hasCode(error, 'ENOENT')) throw error;
-    }
-    if (hash.digest('hex') === file.hash) return null;
-  }
-  return damageOf(directory, file);
+/** Whether a file has the listed length. `directory`: of the file's entity. */
+function hasLength(directory: string, file: ListedFile): boolean {
+  return pathsOf(directory, file).some((path) => sizeOf(path) === file.length);
 }
 
 /** Reads a whole file; null where the content is not the listed one. */
@@ -686,26 +651,24 @@ export function openJsonlClosedFiles(directory: string, ledger: string): ClosedF
     how: ComparedContents | undefined,
   ): Promise<CheckedFiles> => {
     const files = await list(connector);
-    const found: { readonly file: ListedFile; readonly damage: DamagedFile }[] = [];
+    const damaged: ListedFile[] = [];
+    const folderOf = ({ entity }: ListedFile): string => entityDirectory(directory, connector, entity);
     const allBytes = files.reduce((sum, { length }) => sum + length, 0);
     let bytes = 0;
     for (const [index, file] of files.entries()) {
       how?.signal.throwIfAborted();
-      const folder = entityDirectory(directory, connector, file.entity);
-      const onRead = (read: number): void => {
-        bytes += read;
-        how?.onProgress({ files: index, allFiles: files.length, bytes, allBytes });
-      };
-      const damage =
+      const isSound =
         how === undefined
-          ? findWrongLength(folder, file)
-          : await findOtherContent(folder, file, { signal: how.signal, onRead });
-      if (damage !== null) found.push({ file, damage });
+          ? hasLength(folderOf(file), file)
+          : (await readListed(folderOf(file), file)) !== null;
+      if (!isSound) damaged.push(file);
+      bytes += file.length;
+      how?.onProgress({ files: index + 1, allFiles: files.length, bytes, allBytes });
     }
     // Leave out files that another process has removed or rewritten since they were listed.
-    const now = found.length === 0 ? new Set() : new Set((await list(connector)).map(identityOf));
-    const damaged = found.filter(({ file }) => now.has(identityOf(file))).map(({ damage }) => damage);
-    return { files: files.length, damaged };
+    const now = damaged.length === 0 ? new Set() : new Set((await list(connector)).map(identityOf));
+    const still = damaged.filter((file) => now.has(identityOf(file)));
+    return { files: files.length, damaged: still.map((file) => damageOf(folderOf(file), file)) };
   };
 
   return {

@@ -33,14 +33,12 @@ export interface LedgerFormat {
   readonly kind: 'sqlite' | 'jsonl';
   /** Makes the tables of the newest version. */
   readonly sql: string;
-  /** The oldest version that can be used; 1 by default. */
-  readonly firstVersion?: number;
-  /** The first one leads from the first version to the next, the last one to the newest version. */
+  /** The first one leads from version 1 to the next, the last one to the newest version. */
   readonly migrations: readonly string[];
 }
 
-function newestVersion({ firstVersion = 1, migrations }: LedgerFormat): number {
-  return firstVersion + migrations.length;
+function newestVersion({ migrations }: LedgerFormat): number {
+  return 1 + migrations.length;
 }
 
 interface DatabaseOptions {
@@ -153,7 +151,7 @@ function inspectNow(db: Connection, { file, format }: Pick<DatabaseOptions, 'fil
   if (owner !== applicationId) {
     throw unusableSink(file, 'it is a database of another program', 'Name another path.');
   }
-  checkVersion(file, version, newestVersion(format), format.firstVersion);
+  checkVersion(file, version, newestVersion(format));
   const stored = db.prepare<[], string>('SELECT kind FROM _sync_meta').pluck().get() ?? 'nothing';
   if (stored !== format.kind) {
     throw unusableSink(
@@ -206,7 +204,7 @@ function bringUpToDate(db: Connection, options: DatabaseOptions): void {
       const meta = 'INSERT INTO _sync_meta (one, sink_id, kind, created_at, seq) VALUES (1, ?, ?, ?, 0)';
       db.prepare(meta).run(randomUUID(), format.kind, options.now);
       db.pragma(`application_id = ${applicationId}`);
-    } else for (const sql of format.migrations.slice(version - (format.firstVersion ?? 1))) db.exec(sql);
+    } else for (const sql of format.migrations.slice(version - 1)) db.exec(sql);
     db.pragma(`user_version = ${newestVersion(format)}`);
   }).immediate();
 }

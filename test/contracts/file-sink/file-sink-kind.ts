@@ -12,11 +12,9 @@ import { type JsonObject, type JsonValue, readJson } from '../../../src/core/jso
 export interface FileSinkKind extends SinkKind {
   /** The SQLite file that holds the ledger. */
   readonly ledgerFile: (folder: string) => string;
-  /** Of its tables. */
-  readonly version: number;
 }
 
-interface FileSinkParts extends Pick<FileSinkKind, 'version'> {
+interface FileSinkParts {
   readonly ledger: string;
   readonly options: (folder: string) => SinkOptions;
 }
@@ -30,20 +28,17 @@ export const sqliteKind = fileSinkKind({
     path: join(folder, 'warehouse.db'),
     durability: 'normal',
   }),
-  version: 1,
 });
 
 /** JSONL, of whose records it looks at those in the ledger. */
 export const jsonlKind = fileSinkKind({
   ledger: '_ledger.db',
   options: (folder) => ({ type: 'jsonl', name: 'lake', directory: folder, durability: 'normal' }),
-  version: 2,
 });
 
-function fileSinkKind({ ledger, options, ...more }: FileSinkParts): FileSinkKind {
+function fileSinkKind({ ledger, options }: FileSinkParts): FileSinkKind {
   const ledgerFile = (folder: string): string => join(folder, ledger);
   return {
-    ...more,
     options,
     ledgerFile,
     open: (folder, how) => openSink(options(folder), how),
