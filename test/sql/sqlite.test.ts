@@ -5,7 +5,7 @@ import { describe, expect, afterEach, beforeEach, onTestFinished, vi } from 'vit
 import type { Database } from '../../src/sql/database.ts';
 import type { SqliteDatabase } from '../../src/sql/sqlite/open-sqlite-database.ts';
 import { openSqlite, type Connection } from '../../src/sql/sqlite/open-sqlite.ts';
-import { readSqlite, watchSqlite } from '../../src/sql/sqlite/open-sqlite-database.ts';
+import { readSqlite } from '../../src/sql/sqlite/open-sqlite-database.ts';
 import { mountDisk } from '../support/small-disk.ts';
 import { it } from '../support/it.ts';
 import { openTestSqlite, writerOf } from '../support/sql/databases.ts';
@@ -240,7 +240,7 @@ describe('readers', () => {
 
 function watched(folder: string) {
   const { file, openReader, ...more } = fileIn(folder);
-  const db = watchSqlite({ file, openReader, cacheKiB: 512, explain });
+  const db = readSqlite({ file, openReader, cacheKiB: 512, explain, isWatched: true });
   onTestFinished(async () => await db[Symbol.asyncDispose]());
   return { db, ...more };
 }

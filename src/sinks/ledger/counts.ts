@@ -19,13 +19,28 @@ import { instant, type Instant } from '../../core/clock.ts';
 
 /** `_sync_counts`: outcomes of all records of a run, per entity. Adds these counts; each entity once. */
 export function addCounts(tx: Tx, run: RunId, counted: readonly EntityCounts[]): void {
-  if (counted.length === 0) return;
+  const sums = counted.map(({ entity, counts }) => ({ entity, ...counts }));
+  addSums(tx, '_sync_counts', { run }, countNames, sums);
+}
+
+/** Adds numbers to those that `table` has of these entities under `key`. Without any numbers there is no statement. */
+function addSums<Name extends string>(
+  tx: Tx,
+  table: string,
+  key: Readonly<Record<string, string>>,
+  names: readonly Name[],
+  sums: readonly ({ readonly entity: EntityName } & Partial<Readonly<Record<Name, number>>>)[],
+): void {
+  const added = sums.filter((one) => names.some((name) => (one[name] ?? 0) > 0));
+  if (added.length === 0) return;
+  const keys = Object.keys(key);
+  const zeros = Object.fromEntries(names.map((name) => [name, 0]));
   tx.put(
-    `INSERT INTO _sync_counts AS c (run, entity, ${countNames.join(', ')})
-     SELECT CAST(:run AS text), v.* FROM {v: entity text, ${countNames.map((name) => `${name} bigint`).join(', ')}}
-     ORDER BY v.entity
-     ON CONFLICT (run, entity) DO UPDATE SET ${countNames.map((name) => `${name} = c.${name} + excluded.${name}`).join(', ')}`,
-    { run, v: counted.map(({ entity, counts }) => ({ entity, ...counts })) },
+    `INSERT INTO ${table} AS c (${[...keys, 'entity', ...names].join(', ')})
+     SELECT ${keys.map((name) => `CAST(:${name} AS text)`).join(', ')}, v.*
+     FROM {v: entity text, ${names.map((name) => `${name} bigint`).join(', ')}} ORDER BY v.entity
+     ON CONFLICT (${keys.join(', ')}, entity) DO UPDATE SET ${names.map((name) => `${name} = c.${name} + excluded.${name}`).join(', ')}`,
+    { ...key, v: added.map((one) => ({ ...zeros, ...one })) },
   );
 }
 
@@ -226,19 +241,8 @@ export function noteInDay(
   changed: readonly RowsOf[],
   now: Instant,
 ): void {
-  const noted = changed.filter(({ rows }) => rows > 0);
-  if (noted.length === 0) return;
-  tx.put(
-    `INSERT INTO _sync_hours AS h (connector, entity, hour, added, deleted)
-     SELECT CAST(:connector AS text), v.entity, CAST(:hour AS text), v.added, v.deleted
-     FROM {v: entity text, added bigint, deleted bigint} ORDER BY v.entity
-     ON CONFLICT (connector, entity, hour) DO UPDATE SET added = h.added + excluded.added, deleted = h.deleted + excluded.deleted`,
-    {
-      connector,
-      hour: hourOf(now),
-      v: noted.map(({ entity, rows }) => ({ entity, added: 0, deleted: 0, [kind]: rows })),
-    },
-  );
+  const sums = changed.map(({ entity, rows }) => ({ entity, [kind]: rows }));
+  addSums(tx, '_sync_hours', { connector, hour: hourOf(now) }, ['added', 'deleted'], sums);
 }
 
 /** Counts within the window; entities without changes are left out. */

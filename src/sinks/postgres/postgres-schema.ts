@@ -387,7 +387,8 @@ export function toSinkError(error: unknown, place: string): unknown {
       'SINK_FULL',
     );
   }
-  if (failing === 'connection') return failed(`${awayText(error)}. ${awayAdvice(code)}`, 'retry');
+  if (failing === 'connection')
+    return failed(`${awayText(error)}. ${awayAdvice[code] ?? 'Check the server and the network.'}`, 'retry');
   if (failing === 'conflict' || code === '57014') {
     return failed(
       `could not finish in time because of other transactions or load (${reason}). Sync again.`,
@@ -397,33 +398,26 @@ export function toSinkError(error: unknown, place: string): unknown {
   return failed(`refused (${code}: ${reason}). ${advice(code, reason)}`, 'stop');
 }
 
-function awayAdvice(code: string): string {
-  switch (code) {
-    case '25006':
-      return 'Name the primary in the url, promote the standby, or set default_transaction_read_only to off.';
-    case '53300':
-      return 'Raise max_connections or the limit of the user or database, or lower connections in the config.';
-    case '57P03':
-      return 'Try again when it accepts connections.';
-    default:
-      return 'Check the server and the network.';
-  }
-}
+const awayAdvice: Readonly<Record<string, string>> = {
+  '25006': 'Name the primary in the url, promote the standby, or set default_transaction_read_only to off.',
+  '53300': 'Raise max_connections or the limit of the user or database, or lower connections in the config.',
+  '57P03': 'Try again when it accepts connections.',
+};
 
 function advice(code: string, reason: string): string {
   if (code === '28000' && /no (SSL )?encryption|SSL off/i.test(reason)) {
     return 'If the server takes encrypted connections only, use sslmode=verify-full in the address; else let this machine in (pg_hba.conf).';
   }
   if (code.startsWith('28')) return "Check the user and the password of the sink's url.";
-  if (code === '3D000') return 'Create the database, or correct its name in the url.';
-  if (code === '42501') {
-    return 'Let the user create the schema (GRANT CREATE ON DATABASE ... TO ...), or make it the owner of the schema.';
-  }
-  if (code === '2BP01') {
-    return 'Views of your own are made of it: drop them, and make them again afterwards.';
-  }
   if (code === '54011' || (code === '54000' && /row is too big/.test(reason))) {
     return 'A record has more fields than fit in a row: declare fewer of them in the definition; fields that are not declared are kept in _extra.';
   }
-  return 'Check the server and its log.';
+  return refusedAdvice[code] ?? 'Check the server and its log.';
 }
+
+const refusedAdvice: Readonly<Record<string, string>> = {
+  '3D000': 'Create the database, or correct its name in the url.',
+  '42501':
+    'Let the user create the schema (GRANT CREATE ON DATABASE ... TO ...), or make it the owner of the schema.',
+  '2BP01': 'Views of your own are made of it: drop them, and make them again afterwards.',
+};

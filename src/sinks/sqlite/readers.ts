@@ -4,8 +4,7 @@ import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import {
   readSqlite,
   type ReadableSqlite,
-  watchSqlite,
-  type WatchedSqlite,
+  type ReadSqliteOptions,
 } from '../../sql/sqlite/open-sqlite-database.ts';
 import { servedLedger } from '../ledger/history/overview.ts';
 import type { OpenedToRead, ServedLedger } from '../sink-access.ts';
@@ -47,12 +46,16 @@ function sinkIdIn({ file, format }: ReadFile): string {
   }
 }
 
-function readFile({ file, format, cacheKiB }: ReadFile): ReadableSqlite {
+function readFile(
+  { file, format, cacheKiB }: ReadFile,
+  how: Partial<Pick<ReadSqliteOptions, 'openReader' | 'isWatched'>> = {},
+): ReadableSqlite {
   return readSqlite({
     file,
     openReader: () => openReadonlyDatabase({ file, format }),
     cacheKiB,
     explain: (error) => toSinkError(error, file),
+    ...how,
   });
 }
 
@@ -91,48 +94,27 @@ export async function openServedFile(
 ): Promise<ServedLedger> {
   const { file } = of;
   /** Null while the sink is lost. */
-  let db: WatchedSqlite | null = null;
+  let db: ReadableSqlite | null = null;
   let opened: string | null = null;
   let log: string | null = null;
-  let why = '';
 
-  const openThis = (found: string): void => {
-    if (sinkIdIn(of) !== sinkId) {
-      why = `another sink is at ${place}`;
-      return;
+  /** Opens the file `found`, or gives the reason why it is not read. */
+  const openThis = (found: string): string | null => {
+    // SQLite would read the log of the sink into the other file.
+    if (opened !== null && found !== opened && log !== null && idOf(`${file}-wal`) === log) {
+      return `another file is at ${place}, and ${file}-wal is still that of the sink`;
     }
-    db = watchSqlite({
-      file,
+    if (sinkIdIn(of) !== sinkId) return `another sink is at ${place}`;
+    db = readFile(of, {
       openReader: () => {
         if (idOf(file) !== found) throw movedError(file, idOf(file) === null);
         return openReadonlyDatabase({ file, format: of.format });
       },
-      cacheKiB: of.cacheKiB,
-      explain: (error) => toSinkError(error, file),
+      isWatched: true,
     });
     opened = found;
     log = idOf(`${file}-wal`);
-  };
-  const openAgain = (found: string): void => {
-    // SQLite would read the log of the sink into the other file.
-    if (opened !== null && found !== opened && log !== null && idOf(`${file}-wal`) === log) {
-      why = `another file is at ${place}, and ${file}-wal is still that of the sink`;
-      return;
-    }
-    try {
-      openThis(found);
-    } catch (error) {
-      why = `what is at ${place} cannot be read: ${error instanceof Error ? error.message : String(error)}`;
-    }
-  };
-  /**
-   * The old file is closed before another one is opened: SQLite would take the files beside them for one and the same.
-   */
-  const lose = async (losing: () => Promise<void>): Promise<void> => {
-    if (db === null) return;
-    await losing();
-    await db[Symbol.asyncDispose]();
-    db = null;
+    return null;
   };
   const first = idOf(file);
   if (first === null) throw movedError(file, true);
@@ -142,10 +124,19 @@ export async function openServedFile(
     look: async (losing) => {
       const found = idOf(file);
       if (db !== null && found === opened) return null;
-      await lose(losing);
-      if (found === null) why = `nothing is at ${place}`;
-      else openAgain(found);
-      return db === null ? why : null;
+      // The old file is closed before another one is opened: SQLite would take the files beside them for one and the
+      // same.
+      if (db !== null) {
+        await losing();
+        await db[Symbol.asyncDispose]();
+        db = null;
+      }
+      if (found === null) return `nothing is at ${place}`;
+      try {
+        return openThis(found);
+      } catch (error) {
+        return `what is at ${place} cannot be read: ${error instanceof Error ? error.message : String(error)}`;
+      }
     },
     read: async (work) => {
       if (db === null) throw movedError(file, true);

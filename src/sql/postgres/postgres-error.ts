@@ -46,17 +46,14 @@ export function driverError(error: unknown): unknown {
 export function awayText(error: unknown): string {
   const from = driverError(error);
   const reason = from instanceof Error ? from.message : String(from);
-  switch (codeOf(from)) {
-    case '25006':
-      return `is read-only (${reason})`;
-    case '53300':
-      return `has no connection free (${reason})`;
-    case '57P03':
-      return `is starting or stopping (${reason})`;
-    default:
-      return `cannot be reached (${reason})`;
-  }
+  return `${awayWords[codeOf(from)] ?? 'cannot be reached'} (${reason})`;
 }
+
+const awayWords: Readonly<Record<string, string>> = {
+  '25006': 'is read-only',
+  '53300': 'has no connection free',
+  '57P03': 'is starting or stopping',
+};
 
 /** Error that is handled like a broken connection. */
 export function lostConnection(why: string): Error {

@@ -43,10 +43,8 @@ function readCertificates(file: string): string {
   }
 }
 
-/** Error codes of Node.js: for certificates that are not trusted, for expired ones, and for failed handshakes. */
-const distrusted =
-  /^(DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_GET_ISSUER_CERT(_LOCALLY)?|UNABLE_TO_VERIFY_LEAF_SIGNATURE|CERT_UNTRUSTED|CERT_REJECTED|CERT_SIGNATURE_FAILURE|CERT_CHAIN_TOO_LONG|CERT_REVOKED|INVALID_(CA|PURPOSE)|PATH_LENGTH_EXCEEDED)$/;
-const outOfTime = /^CERT_(HAS_EXPIRED|NOT_YET_VALID)$/;
+/** Error codes of Node.js for certificates that are not accepted, and for failed handshakes. */
+const certificate = /CERT|UNABLE_TO_VERIFY_LEAF_SIGNATURE|^(INVALID_(CA|PURPOSE)|PATH_LENGTH_EXCEEDED)$/;
 const handshake = /^(EPROTO|ERR_(SSL|TLS|OSSL)_)/;
 /** Messages of `pg`, without a code, when a server declines TLS. */
 const withoutTls = /does not support SSL|error establishing an SSL connection/;
@@ -59,14 +57,8 @@ export function tlsProblem(code: string, message: string): string | null {
     return 'offers no TLS, and sslmode demands it. Set ssl = on in the server; sslmode=disable sends passwords and records unencrypted.';
   }
   const reason = `${code}: ${message.slice(0, mostLetters)}`;
-  if (distrusted.test(code)) {
-    return `has a certificate of an authority that is not trusted (${reason}). Name the file of that authority with sslrootcert in the address.`;
-  }
-  if (outOfTime.test(code)) {
-    return `has a certificate that is not valid today (${reason}). Renew it, or correct the clock of this machine.`;
-  }
-  if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') {
-    return `has a certificate of another host (${reason}). Use a name of the certificate in the address, or sslmode=verify-ca with the file of your own authority.`;
+  if (certificate.test(code)) {
+    return `has a certificate that is not accepted (${reason}). sslrootcert in the address names the file of its authority; the host of the address must stand in it, unless sslmode is verify-ca, and the clock of this machine must be right.`;
   }
   return handshake.test(code)
     ? `could not agree on TLS (${reason}). Check the server's TLS settings and what is between.`

@@ -115,6 +115,11 @@ export interface ReadSqliteOptions {
   readonly explain: (error: unknown) => unknown;
   /** Cache memory, at most, for all readers together; by default the setting of `openReader`. */
   readonly cacheKiB?: number | undefined;
+  /**
+   * Reads for days on one connection, which stays open: a worker watches many files, and each connection costs
+   * descriptors and pages in memory. Marks of two connections have nothing to do with each other.
+   */
+  readonly isWatched?: boolean;
   /** For tests: resolves in front of each statement. */
   readonly delay?: (() => Promise<void>) | undefined;
 }
@@ -122,23 +127,27 @@ export interface ReadSqliteOptions {
 /** Readers with calls that only SQLite offers. */
 export interface ReadableSqlite extends ReadableDatabase {
   read<Result>(work: (tx: SqliteTx) => Promise<Result>): Promise<Result>;
+  /**
+   * Of a watched file: another number whenever something was committed to it, by this process or another. Asked for in
+   * front of a read, it shows later whether that read is still current.
+   */
+  mark(): Promise<number>;
 }
 
 /** A SQLite file that is read. Nothing is opened before something is asked. */
 export function readSqlite(options: ReadSqliteOptions): ReadableSqlite {
-  const { file, openReader, explain, cacheKiB, delay } = options;
-  const closedError = (): Error => new TypeError(`${file} was closed`);
-  const shareKiB = cacheKiB === undefined ? undefined : Math.ceil(cacheKiB / mostReaders);
-  const readers = openReaders(() => readerOn(openReader(), shareKiB), closedError);
+  const { file, openReader, explain, cacheKiB, delay, isWatched = false } = options;
+  const most = isWatched ? 1 : mostReaders;
+  const shareKiB = cacheKiB === undefined ? undefined : Math.ceil(cacheKiB / most);
+  const readers = openReaders(() => readerOn(openReader(), shareKiB), { file, most, isKept: isWatched });
+  const use = async <Result>(work: (reader: Reader) => Promise<Result>): Promise<Result> =>
+    await explained(explain, async () => await readers.use(work));
 
   return {
     dialect: sqliteDialect,
     place: file,
-    read: async (work) =>
-      await explained(
-        explain,
-        async () => await readers.use(async (reader) => await inOneState(reader, work, delay)),
-      ),
+    read: async (work) => await use(async (reader) => await inOneState(reader, work, delay)),
+    mark: async () => await use(async ({ db }) => Number(db.pragma('data_version', { simple: true }))),
     openSnapshot: async (signal) =>
       await explained(explain, async () => {
         signal?.throwIfAborted();
@@ -173,8 +182,11 @@ interface Reader {
 }
 
 /** Connections that read, opened when they are first needed. Each read has one to itself. */
-function openReaders(open: () => Reader, closedError: () => Error) {
-  const reads = new PQueue({ concurrency: mostReaders });
+function openReaders(
+  open: () => Reader,
+  { file, most, isKept }: { readonly file: string; readonly most: number; readonly isKept: boolean },
+) {
+  const reads = new PQueue({ concurrency: most });
   const idle: Reader[] = [];
   let isClosed = false;
   let timer: NodeJS.Timeout | null = null;
@@ -184,12 +196,13 @@ function openReaders(open: () => Reader, closedError: () => Error) {
   };
   const giveBack = (reader: Reader): void => {
     idle.push(reader);
+    if (isKept) return;
     if (timer !== null) clearTimeout(timer);
     timer = setTimeout(closeIdle, idleMs).unref();
   };
   return {
     use: async <Result>(work: (reader: Reader) => Promise<Result>): Promise<Result> => {
-      if (isClosed) throw closedError();
+      if (isClosed) throw new TypeError(`${file} was closed`);
       return await reads.add(async () => {
         const reader = idle.pop() ?? open();
         try {
@@ -273,44 +286,4 @@ function nextBatch(rows: Iterator<Cells>): readonly Cells[] {
     length += lengthOf(value);
   }
   return batch;
-}
-
-export type WatchedSqlite = ReturnType<typeof watchSqlite>;
-
-/**
- * A SQLite file that is read for days on one connection, which stays open. One connection serves both, one call after
- * the other: a worker watches many files, and each connection costs descriptors and pages in memory. Numbers of two
- * connections have nothing to do with each other, so it is never replaced. Nothing is opened before something is asked.
- */
-export function watchSqlite(options: ReadSqliteOptions) {
-  const { file, openReader, explain, cacheKiB, delay } = options;
-  const turns = openTurns();
-  let opened: Reader | null = null;
-  let isClosed = false;
-
-  const use = async <Result>(work: (reader: Reader) => Promise<Result>): Promise<Result> =>
-    await turns.take(
-      async () =>
-        await explained(explain, async () => {
-          if (isClosed) throw new TypeError(`${file} was closed`);
-          opened ??= readerOn(openReader(), cacheKiB);
-          return await work(opened);
-        }),
-    );
-
-  return {
-    read: async <Result>(work: (tx: SqliteTx) => Promise<Result>) =>
-      await use(async (reader) => await inOneState(reader, work, delay)),
-    /**
-     * Another number whenever something was committed to the file, by this process or another. Asked for in front of a
-     * read, it shows later whether that read is still current.
-     */
-    mark: async () => await use(async ({ db }) => Number(db.pragma('data_version', { simple: true }))),
-    [Symbol.asyncDispose]: async () =>
-      await turns.take(async () => {
-        isClosed = true;
-        opened?.db.close();
-        opened = null;
-      }),
-  };
 }

@@ -92,7 +92,7 @@ export const sinkDefects: readonly Defect[] = [
   },
   {
     id: 'last-page-counts-alone',
-    name: 'addCounts',
+    name: 'addSums',
     find: '`${name} = c.${name} + excluded.${name}`',
     replace: '`${name} = excluded.${name}`',
     because: 'The counts of a run are those of its last commit.',
