@@ -1,4 +1,3 @@
-import { instant, systemClock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { Entity } from '../definitions/definition.ts';
 import { tableName } from '../sinks/decisions/stored-table.ts';
@@ -25,7 +24,7 @@ export async function indexEntity(file: string, connector: ConnectorName, entity
 
 /** `hasIndex`: it has the index that this one would be. */
 export function indexTable(file: string, target: SearchTarget, hasIndex: boolean): void {
-  const db = openIndexedSink(file, instant(systemClock.now()));
+  const db = openIndexedSink(file);
   try {
     if (!hasIndex) {
       const statements = [...dropSql(target.table), ...indexSql(target), ...columnIndexSql(target)];

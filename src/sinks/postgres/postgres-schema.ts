@@ -4,7 +4,7 @@ import { NoSinkYetError, checkMigrated, checkVersion, unusableSink } from '../si
 import { servedLedger } from '../ledger/history/overview.ts';
 import type { OpenedToRead, OpenHow, ServedLedger, SinkPlace } from '../sink-access.ts';
 import { lastCommits, newestSeq, overtakeAll } from './lease-rows.ts';
-import { type Clock, instant } from '../../core/clock.ts';
+import type { Clock } from '../../core/clock.ts';
 import { postgresTables } from './postgres-tables.ts';
 import { openServer, type Server, type WriteTx } from '../../sql/postgres/server.ts';
 import { quoted } from '../../sql/database.ts';
@@ -40,8 +40,8 @@ export async function openLedger(place: PostgresPlace, how: OpenHow): Promise<Op
   const server = openServer({ ...place, explain: toSinkError, durability, onAway, signal, delay });
   return await disposedOnFailure(server, async () => {
     if (how.sinkId !== undefined) await expectSink(server, schema, how.sinkId);
-    const { sinkId } = await makeSink(server, schema, clock);
-    server.afterLoss(async (found) => await makeSink(found, schema, clock));
+    const { sinkId } = await makeSink(server, schema);
+    server.afterLoss(async (found) => await makeSink(found, schema));
     return { server, schema, clock, sinkId };
   });
 }
@@ -133,9 +133,7 @@ const driverSql = `
 CREATE TABLE _sync_meta (
   one INTEGER PRIMARY KEY CHECK (one = 1),
   sink_id TEXT NOT NULL,
-  kind TEXT NOT NULL,
   version INTEGER NOT NULL,
-  created_at TEXT NOT NULL,
   system_identifier TEXT,
   timeline INTEGER
 );
@@ -181,7 +179,6 @@ const oldestVersion = 14;
 export async function makeSink(
   server: Pick<Server, 'place' | 'read' | 'transact'>,
   schema: string,
-  clock: Clock,
   format = schemaFormat,
 ): Promise<FoundSink> {
   const { place } = server;
@@ -189,7 +186,7 @@ export async function makeSink(
     const found = await findSink(tx, schema, place, format);
     return found?.version === newestVersion(format) && isOf(found, await identifyServer(tx)) ? found : null;
   });
-  return known ?? (await server.transact(async (tx) => await makeOnce(tx, { place, schema, clock, format })));
+  return known ?? (await server.transact(async (tx) => await makeOnce(tx, { place, schema, format })));
 }
 
 interface StoredMeta extends FoundSink, ServerIdentity {}
@@ -242,11 +239,10 @@ async function markedSink(
 interface Making {
   readonly place: string;
   readonly schema: string;
-  readonly clock: Clock;
   readonly format: SchemaFormat;
 }
 
-async function makeOnce(tx: WriteTx, { place, schema, clock, format }: Making): Promise<FoundSink> {
+async function makeOnce(tx: WriteTx, { place, schema, format }: Making): Promise<FoundSink> {
   await tx.run('SELECT pg_advisory_xact_lock(hashtextextended(:schema, 0))', {
     schema: `connector-sync ${schema}`,
   });
@@ -261,9 +257,9 @@ async function makeOnce(tx: WriteTx, { place, schema, clock, format }: Making): 
     for (const statement of statementsAt(at, format.sql)) tx.put(statement);
     const sinkId = randomUUID();
     await tx.run(
-      `INSERT INTO ${at}_sync_meta (one, sink_id, kind, version, created_at, system_identifier, timeline)
-       VALUES (1, :sinkId, 'postgres', :version, :now, :systemIdentifier, :timeline)`,
-      { ...server, sinkId, version, now: instant(clock.now()) },
+      `INSERT INTO ${at}_sync_meta (one, sink_id, version, system_identifier, timeline)
+       VALUES (1, :sinkId, :version, :systemIdentifier, :timeline)`,
+      { ...server, sinkId, version },
     );
     return { sinkId, version };
   }

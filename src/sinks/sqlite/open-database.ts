@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import { randomUUID } from 'node:crypto';
 import { SyncError } from '../../core/errors.ts';
 import { NoSinkYetError, checkMigrated, checkVersion, unusableSink } from '../sink-errors.ts';
-import type { Instant } from '../../core/clock.ts';
 import { writeNumber } from '../../core/json.ts';
 import {
   createPrivateFile,
@@ -45,7 +44,6 @@ interface DatabaseOptions {
   readonly file: string;
   readonly format: LedgerFormat;
   readonly durability: 'full' | 'normal';
-  readonly now: Instant;
   /** Time that SQLite waits for locks, blocking the process. */
   readonly busyMs?: number;
   /** The sink that must already exist: none is made, and SINK_MOVED is thrown for another one. */
@@ -201,8 +199,8 @@ function bringUpToDate(db: Connection, options: DatabaseOptions): void {
     const version = inspect(db, options);
     if (version === 0) {
       db.exec(format.sql);
-      const meta = 'INSERT INTO _sync_meta (one, sink_id, kind, created_at, seq) VALUES (1, ?, ?, ?, 0)';
-      db.prepare(meta).run(randomUUID(), format.kind, options.now);
+      const meta = 'INSERT INTO _sync_meta (one, sink_id, kind, seq) VALUES (1, ?, ?, 0)';
+      db.prepare(meta).run(randomUUID(), format.kind);
       db.pragma(`application_id = ${applicationId}`);
     } else for (const sql of format.migrations.slice(version - 1)) db.exec(sql);
     db.pragma(`user_version = ${newestVersion(format)}`);
@@ -219,7 +217,6 @@ CREATE TABLE _sync_meta (
   one INTEGER PRIMARY KEY CHECK (one = 1),
   sink_id TEXT NOT NULL,
   kind TEXT NOT NULL,
-  created_at TEXT NOT NULL,
   seq INTEGER NOT NULL
 ) STRICT;
 

@@ -1,4 +1,3 @@
-import type { Instant } from '../../core/clock.ts';
 import type { ColumnValue } from '../../core/records.ts';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import {
@@ -78,10 +77,10 @@ export function querySqliteSink(file: string, sql: string): readonly Readonly<Re
 }
 
 /** Opens a SQLite sink to which an index is added. A power loss may undo the last writes. */
-export function openIndexedSink(file: string, now: Instant): Connection {
+export function openIndexedSink(file: string): Connection {
   // Throws where there is no sink: opening to write would make an empty one.
   if (!isSinkThere(file)) openReadonlyDatabase({ file, format: sqliteFormat }).close();
-  return openDatabase({ file, format: sqliteFormat, durability: 'normal', now });
+  return openDatabase({ file, format: sqliteFormat, durability: 'normal' });
 }
 
 /**

@@ -95,7 +95,7 @@ export async function openLedgerFile(options: LedgerFileOptions): Promise<Ledger
 /** Distinguishes busy from failures that a wait does not resolve. */
 function openForWriting(options: LedgerFileOptions): Connection {
   try {
-    return openDatabase({ ...options, now: instant(options.clock.now()), busyMs: blockingMs });
+    return openDatabase({ ...options, busyMs: blockingMs });
   } catch (error) {
     throw error instanceof SyncError && isBusy(error.cause) ? error.cause : error;
   }

@@ -1,4 +1,3 @@
-import { systemClock } from '../../../src/core/clock.ts';
 import {
   makeSink,
   schemaFormat,
@@ -12,4 +11,4 @@ import { madeUpMigrations } from '../../support/sinks/made-up-versions.ts';
 const place = JSON.parse(process.argv[2] ?? '') as PostgresPlace;
 const migrations = madeUpMigrations((step) => `SELECT pg_advisory_xact_lock_shared(${41 + step})`);
 await using server = openServer({ ...place, explain: toSinkError, durability: 'full' });
-await makeSink(server, place.schema, systemClock, { ...schemaFormat, migrations });
+await makeSink(server, place.schema, { ...schemaFormat, migrations });

@@ -24,7 +24,6 @@ const db = openDatabase({
   file,
   format: { ...sqliteFormat, migrations: madeUpMigrations((step) => `SELECT die_at(${step})`) },
   durability: 'full',
-  now: new Date().toISOString(),
 });
 dieAt('end');
 db.close();

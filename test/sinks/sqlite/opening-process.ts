@@ -8,5 +8,5 @@ for (let index = 0; index < Number(files); index += 1) {
   const atMs = Number(startAtMs) + index * 60;
   while (Date.now() < atMs) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);
   const file = join(folder, `${index}.db`);
-  openDatabase({ file, format: sqliteFormat, durability: 'normal', now: new Date().toISOString() }).close();
+  openDatabase({ file, format: sqliteFormat, durability: 'normal' }).close();
 }

@@ -99,7 +99,7 @@ export type SearchWorld = ReturnType<typeof openSearchWorld>;
 export function openSearchWorld(entity: Entity, without: readonly string[] = []) {
   const folder = mkdtempSync(join(tmpdir(), 'search-'));
   const file = join(folder, 'store.db');
-  const db = openDatabase({ file, format: sqliteFormat, durability: 'normal', now });
+  const db = openDatabase({ file, format: sqliteFormat, durability: 'normal' });
   const reader = readSqliteSink(file);
   /** Of the state since something was stored last. */
   let snapshot: Snapshot | null = null;
