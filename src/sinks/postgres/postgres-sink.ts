@@ -24,7 +24,7 @@ import {
   toSinkError,
 } from './postgres-schema.ts';
 import { postgresTables } from './postgres-tables.ts';
-import { systemClock, instant, type Clock } from '../../core/clock.ts';
+import { systemClock, instant } from '../../core/clock.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import type { SyncError } from '../../core/errors.ts';
 import { ConnectorBusyError, lostCommitsError, overtakenError, releasedError } from '../sink-errors.ts';
@@ -104,7 +104,8 @@ const lockPauseMs = 50;
  * The leases that this process has in the sink. Each is a row with its end, by the server's clock, and a lock of the
  * session. The row alone counts where the lock is unavailable; the lock shows at once that its holder was killed.
  */
-export function openLeases({ server, schema, sinkId, clock }: OpenedSchema) {
+export function openLeases(opened: OpenedSchema) {
+  const { server, schema, sinkId } = opened;
   const own = new Map<ConnectorName, OwnLease>();
   const session = keepLeaseSession(server, schema, () => renewals.soon());
   const renewals = openRenewals(own, session.current);
@@ -116,7 +117,7 @@ export function openLeases({ server, schema, sinkId, clock }: OpenedSchema) {
     if (own.size === 0) renewals.end();
   };
   const held = (lease: OwnLease, epoch: number): Taken => {
-    const { connector, tokens } = lease;
+    const { connector } = lease;
     const inTurn = openTurns().take;
     const release = async (): Promise<void> => {
       if (lease.isReleased) return;
@@ -134,16 +135,8 @@ export function openLeases({ server, schema, sinkId, clock }: OpenedSchema) {
       });
     };
     releases.add(release);
-    const fence: Fence = {
-      server,
-      clock,
-      connector,
-      epoch,
-      tokens,
-      checkLease: async () => await checkLease(lease, server),
-      overtaken: () => overtakenOf(lease),
-    };
-    return { connector, epoch, inTurn, transact: fencedTransact(fence), read: fencedRead(fence), release };
+    const transact = fencedTransact(opened, lease, epoch);
+    return { connector, epoch, inTurn, transact, read: fencedRead(opened, lease, epoch), release };
   };
 
   return {
@@ -195,8 +188,8 @@ export function openLeases({ server, schema, sinkId, clock }: OpenedSchema) {
   };
 }
 
-/** State of a lease that this process holds. */
-interface OwnLease {
+/** State of a lease that this process holds. Its tokens change only in its turn. */
+export interface OwnLease {
   readonly connector: ConnectorName;
   readonly holder: Holder;
   readonly lockName: string;
@@ -277,7 +270,10 @@ function rowOf({ connector, epoch, lockedIn }: OwnLease): Parameters<typeof rene
   return { connector, epoch: epoch ?? 0, pid: lockedIn?.pid ?? null };
 }
 
-/** `Fence.checkLease`. */
+/**
+ * Throws `SyncError` FENCED once the lease has been given back or overtaken. One that another process may have taken,
+ * because its renewal failed for too long, is renewed first.
+ */
 async function checkLease(lease: OwnLease, server: Server): Promise<void> {
   if (!lease.isReleased && !lease.isOvertaken && performance.now() - lease.renewedMs > believedMs) {
     const askedMs = performance.now();
@@ -310,31 +306,18 @@ function overtakenOf({ connector, epoch, hasLost }: OwnLease): SyncError {
   return hasLost ? lostCommitsError(connector) : overtakenError({ connector, epoch: epoch ?? 0 });
 }
 
-/** A lease, as its holder's transactions need it. */
-interface Fence {
-  readonly server: Server;
-  readonly clock: Clock;
-  readonly connector: ConnectorName;
-  readonly epoch: number;
-  /** Tokens of its commits; changed only in its turn. */
-  readonly tokens: LastTokens;
-  /**
-   * Throws `SyncError` FENCED once the lease has been given back or overtaken. One that another process may have taken,
-   * because its renewal failed for too long, is renewed first.
-   */
-  readonly checkLease: () => Promise<void>;
-  /** Error that explains why the lease may no longer write. */
-  readonly overtaken: () => SyncError;
-}
-
 /**
  * One transaction of the lease's holder. The counter's row is the fence: a takeover raises the epoch there and waits
  * for a transaction that has locked it; the old holder then finds no row.
  */
-export function fencedTransact(fence: Fence): Taken['transact'] {
-  const { server, clock, connector, epoch, tokens } = fence;
+export function fencedTransact(
+  { server, clock }: Pick<OpenedSchema, 'server' | 'clock'>,
+  lease: OwnLease,
+  epoch: number,
+): Taken['transact'] {
+  const { connector, tokens } = lease;
   return async (run, work, how: TransactHow = {}) => {
-    await fence.checkLease();
+    await checkLease(lease, server);
     const done = await server.transact(async (tx) => {
       const token = newToken(tx, connector, tokens);
       const lock = async (): Promise<number> => {
@@ -344,7 +327,7 @@ export function fencedTransact(fence: Fence): Taken['transact'] {
            FROM _sync_counters WHERE connector = :connector AND epoch = :epoch FOR NO KEY UPDATE`,
           { connector, epoch, tokens: [...tokens] },
         );
-        if (found === undefined) throw fence.overtaken();
+        if (found === undefined) throw overtakenOf(lease);
         // Behind a pooler no connection breaks when its server gives way to a standby, or is killed.
         if (!found.isSame || found.isWhole !== true) throw lostConnection('the server is another one');
         return found.seq;
@@ -372,10 +355,10 @@ export function fencedTransact(fence: Fence): Taken['transact'] {
 }
 
 /** Reads one snapshot of the data that the lease's holder may see. `work` runs again as in `transact`. */
-function fencedRead(fence: Fence): Taken['read'] {
-  const { server, connector, epoch } = fence;
+function fencedRead({ server }: Pick<OpenedSchema, 'server'>, lease: OwnLease, epoch: number): Taken['read'] {
+  const { connector } = lease;
   return async (work) => {
-    await fence.checkLease();
+    await checkLease(lease, server);
     return await server.whileAway(
       async () =>
         await server.read(async (tx) => {
@@ -383,7 +366,7 @@ function fencedRead(fence: Fence): Taken['read'] {
             `SELECT 1 AS one FROM _sync_counters WHERE connector = :connector AND epoch = :epoch`,
             { connector, epoch },
           );
-          if (found === undefined) throw fence.overtaken();
+          if (found === undefined) throw overtakenOf(lease);
           return await work(tx);
         }),
     );

@@ -4,7 +4,7 @@ import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import type { RunId } from '../../../src/core/names.ts';
 import type { Stamp } from '../../../src/sinks/ledger/driver.ts';
-import { fencedTransact } from '../../../src/sinks/postgres/postgres-sink.ts';
+import { fencedTransact, type OwnLease } from '../../../src/sinks/postgres/postgres-sink.ts';
 import { openLedger } from '../../../src/sinks/postgres/postgres-schema.ts';
 import { type Tx, quoted } from '../../../src/sql/database.ts';
 import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
@@ -342,20 +342,19 @@ async function missed(
   const at = `${quoted(place.schema)}.`;
   const write = async (writer: number): Promise<void> => {
     const ledger = await openLedger(place, { durability: 'full', clock: bench.clock });
-    const checkLease = async (): Promise<void> => await Promise.resolve();
-    const { server, clock } = ledger;
-    const overtaken = (): never => {
-      throw new TypeError('No other process takes the connector');
-    };
-    const transact = fencedTransact({
-      server,
-      clock,
+    const lease: OwnLease = {
       connector: news,
+      holder: identity().holder,
+      lockName: '',
       epoch,
+      lockedIn: null,
+      renewedMs: Infinity,
       tokens,
-      checkLease,
-      overtaken,
-    });
+      isOvertaken: false,
+      hasLost: false,
+      isReleased: false,
+    };
+    const transact = fencedTransact(ledger, lease, epoch);
     const random = seededRandom(startSeed() + writer);
     while (stored < changes) {
       const count = Math.ceil(random() * (changes / 100));
