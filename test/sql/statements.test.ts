@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises';
 import { describe, expect } from 'vitest';
 import type { Database, Values, Tx, Cells, Snapshot } from '../../src/sql/database.ts';
 import { sqliteDialect } from '../../src/sql/sqlite/sqlite-tx.ts';
@@ -292,32 +291,6 @@ describe('transactions', () => {
       await db[Symbol.asyncDispose]();
     });
   });
-
-  describe.each(sqliteKinds)(
-    'a transaction of $name that waits for something else than its own statements',
-    ({ open }) => {
-      const it = withDatabase(open, makeTable);
-
-      it.for<[string, (db: Database) => Promise<unknown>]>([
-        ['a timer', async () => await new Promise((resolve) => setTimeout(resolve, 1))],
-        ['a file', async () => await readFile(import.meta.filename)],
-        ['another transaction', async (db) => await db.transact(async (tx) => await insert(tx, 2))],
-        ['what never comes', async () => await new Promise(() => undefined)],
-      ])('throws instead of hanging, and stores nothing: %s', async ([, wait], { db }) => {
-        let late: unknown = null;
-        const stuck = db.transact(async (tx) => {
-          await insert(tx, 1);
-          await wait(db).catch(() => undefined);
-          late = await insert(tx, 3).catch((error: unknown) => error);
-        });
-        await expect(stuck).rejects.toThrow('waited for something else than its own statements');
-        expect(await idsIn(db)).toEqual([]);
-        expect(await db.transact(async (tx) => await insert(tx, 4)), 'the next one').toBe(1);
-        expect(await idsIn(db)).toEqual([4]);
-        expect(late === null || late instanceof TypeError).toBe(true);
-      });
-    },
-  );
 
   describe('a transaction that the server breaks off for another one', () => {
     it('runs again, after `restart` has undone what it had changed outside', async () => {

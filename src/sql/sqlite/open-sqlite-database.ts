@@ -54,7 +54,7 @@ export function openSqliteDatabase(options: SqliteOptions): SqliteDatabase {
   const attempt = async <Result>(work: (tx: SqliteTx) => Promise<Result>): Promise<Result> => {
     try {
       options.check?.();
-      const result = await inTx(statements, work, delay, turns.sinceNow());
+      const result = await inTx(statements, work, delay);
       writer.exec('COMMIT');
       return result;
     } catch (error) {

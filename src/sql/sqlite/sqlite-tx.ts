@@ -175,40 +175,18 @@ function cellText(cell: unknown): string {
 
 /**
  * Runs `work` on a connection after BEGIN, and waits for every statement. Throws the error of a failed statement, even
- * if `work` caught it. From then on every statement is refused. SQLite answers at once. A transaction that is still
- * open when the event loop turns, while none of its statements waits, waits for a timer, a file or another transaction,
- * which may wait for this one: it fails, and `onStuck` is called with the error first.
+ * if `work` caught it. From then on every statement is refused.
  */
 export async function inTx<Result>(
   statements: Statements,
   work: (tx: SqliteTx) => Promise<Result>,
   delay: (() => Promise<void>) | undefined,
-  onStuck: (error: unknown) => void = () => undefined,
 ): Promise<Result> {
   let isOver = false;
-  /** Statements that wait for their turn; without a delay there are never any. */
-  let waiting = 0;
+  /** With a delay, statements run in the order in which they were given. */
   let last: Promise<unknown> = Promise.resolve();
   /** Error of the first failed statement: no statement runs after it, as on a server. */
   let failure: { readonly error: unknown } | null = null;
-  let idle: NodeJS.Immediate | null = null;
-  let fail: (error: unknown) => void = () => undefined;
-  const failed = new Promise<never>((_resolve, reject) => (fail = reject));
-  failed.catch(() => undefined);
-
-  const watch = (): void => {
-    idle ??= setImmediate(() => {
-      idle = null;
-      if (isOver) return;
-      if (waiting > 0) {
-        watch();
-        return;
-      }
-      const error = new TypeError('A transaction waited for something else than its own statements');
-      onStuck(error);
-      fail(error);
-    });
-  };
   const refuseLate = (): void => {
     if (isOver) throw new TypeError('A statement was given after its transaction had ended');
   };
@@ -228,19 +206,13 @@ export async function inTx<Result>(
   const ask = async <Answer>(statement: () => Answer): Promise<Answer> => {
     if (delay === undefined) return doNow(statement);
     refuseLate();
-    waiting += 1;
     const turn = last.then(async () => {
       await delay();
       return doNow(statement);
     });
     last = turn.catch(() => undefined);
-    try {
-      return await turn;
-    } finally {
-      waiting -= 1;
-    }
+    return await turn;
   };
-  watch();
   const tx: SqliteTx = {
     dialect: sqliteDialect,
     rows: async <Row extends object>(sql: string, values = {}) =>
@@ -257,11 +229,10 @@ export async function inTx<Result>(
   };
   let result: Result;
   try {
-    result = await Promise.race([work(tx), failed]);
+    result = await work(tx);
   } finally {
     await last;
     isOver = true;
-    if (idle !== null) clearImmediate(idle);
   }
   checkFailure();
   return result;
