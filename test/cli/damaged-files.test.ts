@@ -1,9 +1,8 @@
 import { cpSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import Database from 'better-sqlite3';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
-import { jsonLines, startCli } from '../support/run-cli.ts';
+import { jsonLines } from '../support/run-cli.ts';
 
 let world: CliWorld;
 let lake: string;
@@ -103,27 +102,4 @@ describe('a closed JSONL file', () => {
     const stored = after.flatMap((name) => ids(readFileSync(join(folder, name), 'utf8')));
     expect([stored.length, new Set(stored)]).toEqual([ids(text).length, new Set(ids(text))]);
   });
-});
-
-// Proves promise 1.4
-it('check --deep reads a large file in pieces, says how far it is, and ends at Ctrl-C', async () => {
-  const file = fileOf('lists');
-  const bytes = 1024 ** 4;
-  // A hole: it takes no room, and no disk reads it in the time of a test.
-  truncateSync(file, bytes);
-  const db = new Database(join(lake, '_ledger.db'));
-  db.prepare("UPDATE _sync_files SET length = ? WHERE connector = 'newsletter' AND entity = 'lists'").run(
-    bytes,
-  );
-  db.close();
-  const running = startCli(['check', '--deep', '--config', world.config], {
-    cwd: world.folder,
-    env: world.env,
-  });
-  await running.until('newsletter: ');
-  await running.until('closed files compared, ');
-  running.child.kill('SIGINT');
-  const { code, stderr } = await running.result;
-  expect(stderr).toMatch(/newsletter: \d+ of \d+ closed files compared, [\d,]+ of [\d,]+ MiB\n/);
-  expect(code).toBe(130);
 });

@@ -413,6 +413,23 @@ describe('lost lines', () => {
   }
 
   // Proves promise 1.4
+  it('are looked for file by file, which says how far it is and ends with its signal', async () => {
+    await readBoth('r1');
+    const access = accessSink({ type: 'jsonl', directory: bench().folder });
+    await using closed = await access.openClosedFiles();
+    const stop = new AbortController();
+    const seen: unknown[] = [];
+    const how = { signal: stop.signal, onProgress: (progress: unknown) => void seen.push(progress) };
+    expect(await closed?.check(news, how)).toEqual({ files: 2, damaged: [] });
+    expect(seen).toMatchObject([1, 2].map((files) => ({ files, allFiles: 2 })));
+    const [first, last] = seen as { bytes: number; allBytes: number }[];
+    expect(first?.bytes).toBeLessThan(last?.bytes ?? 0);
+    expect(last?.bytes).toBe(last?.allBytes);
+    stop.abort(new Error('interrupted'));
+    await expect(closed?.check(news, how)).rejects.toThrow('interrupted');
+  });
+
+  // Proves promise 1.4
   it.each([
     ['is gone', (file: string) => rmSync(file), 'it is not there'],
     ['is too short', (file: string) => truncateSync(file, readFileSync(file).length - 10), 'it holds'],

@@ -62,8 +62,8 @@ export function recordReader({ snapshot, sinkId, records, newestSeq }: SinkSnaps
       for await (const rows of snapshot.batches(sql, { after })) yield rows.map(storedRecord);
     },
     /**
-     * Every row without a tombstone, by its key, in batches, in any order. `digestIn`: how the rows of a table get their
-     * digests; null: they get none. Throws SINK_INCOMPATIBLE where the rows have another key than `table`.
+     * Every row without a tombstone, by its key, in batches, in any order. `digestIn`: how rows of a table get digests;
+     * null: they get none. Throws SINK_INCOMPATIBLE where the rows have another key than `table`.
      */
     rows: async function* (
       connector: ConnectorName,
