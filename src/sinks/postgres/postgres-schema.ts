@@ -383,8 +383,9 @@ export function toSinkError(error: unknown, place: string): unknown {
       'SINK_FULL',
     );
   }
-  if (failing === 'connection')
+  if (failing === 'connection') {
     return failed(`${awayText(error)}. ${awayAdvice[code] ?? 'Check the server and the network.'}`, 'retry');
+  }
   if (failing === 'conflict' || code === '57014') {
     return failed(
       `could not finish in time because of other transactions or load (${reason}). Sync again.`,
