@@ -23,24 +23,22 @@ export function addCounts(tx: Tx, run: RunId, counted: readonly EntityCounts[]):
   addSums(tx, '_sync_counts', { run }, countNames, sums);
 }
 
-/** Adds numbers to those that `table` has of these entities under `key`. Without any numbers there is no statement. */
+/** Adds numbers to those that `table` has of these entities under `key`. */
 function addSums<Name extends string>(
   tx: Tx,
   table: string,
   key: Readonly<Record<string, string>>,
   names: readonly Name[],
-  sums: readonly ({ readonly entity: EntityName } & Partial<Readonly<Record<Name, number>>>)[],
+  sums: readonly ({ readonly entity: EntityName } & Readonly<Record<Name, number>>)[],
 ): void {
-  const added = sums.filter((one) => names.some((name) => (one[name] ?? 0) > 0));
-  if (added.length === 0) return;
+  if (sums.length === 0) return;
   const keys = Object.keys(key);
-  const zeros = Object.fromEntries(names.map((name) => [name, 0]));
   tx.put(
     `INSERT INTO ${table} AS c (${[...keys, 'entity', ...names].join(', ')})
      SELECT ${keys.map((name) => `CAST(:${name} AS text)`).join(', ')}, v.*
      FROM {v: entity text, ${names.map((name) => `${name} bigint`).join(', ')}} ORDER BY v.entity
      ON CONFLICT (${keys.join(', ')}, entity) DO UPDATE SET ${names.map((name) => `${name} = c.${name} + excluded.${name}`).join(', ')}`,
-    { ...key, v: added.map((one) => ({ ...zeros, ...one })) },
+    { ...key, v: sums },
   );
 }
 
@@ -241,7 +239,9 @@ export function noteInDay(
   changed: readonly RowsOf[],
   now: Instant,
 ): void {
-  const sums = changed.map(({ entity, rows }) => ({ entity, [kind]: rows }));
+  const sums = changed
+    .filter(({ rows }) => rows > 0)
+    .map(({ entity, rows }) => ({ entity, added: 0, deleted: 0, [kind]: rows }));
   addSums(tx, '_sync_hours', { connector, hour: hourOf(now) }, ['added', 'deleted'], sums);
 }
 
