@@ -2,6 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { unlink } from 'node:fs/promises';
 import type { Clock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
+import { eachOf } from '../core/grouped.ts';
 import type { StoredRecord } from '../sinks/readings.ts';
 import {
   changedBefore,
@@ -19,6 +20,7 @@ import {
 } from './manifest.ts';
 import type { FileFormat, RowFileWriters } from './row-files.ts';
 import {
+  atOnce,
   type Leftover,
   type ObjectStore,
   removeOld,
@@ -229,7 +231,6 @@ async function fileProblem(
 
 /** Manifests that are read for one publication; of a longer chain, another part each time. */
 const mostRead = 50;
-const readAtOnce = 8;
 
 /**
  * Manifests (by name and hash) and files (by name and length) that readers of these entities need, from the `base` of
@@ -272,18 +273,17 @@ async function lostFiles(
   const parts = Math.ceil((last - first) / mostRead);
   const from = first + (parts === 0 ? 0 : last % parts) * mostRead;
   const numbers = Array.from({ length: Math.min(mostRead, last - from) }, (_none, index) => from + index);
+  const read = new Map<number, StoredManifest | null>();
+  await eachOf(numbers, atOnce, async (number) => void read.set(number, await readStored(store, number)));
   const lost: string[] = [];
   const bytesByPath = new Map(neededOf(newest, entities));
   let before: StoredManifest | null = null;
-  for (let at = 0; at < numbers.length; at += readAtOnce) {
-    const some = numbers.slice(at, at + readAtOnce);
-    const read = await Promise.all(some.map(async (number) => await readStored(store, number)));
-    for (const [index, stored] of read.entries()) {
-      if (stored === null) return [missingPublications(some[index] ?? 0, some[index] ?? 0)];
-      lost.push(...changedBefore(before, stored));
-      for (const [path, bytes] of neededOf(stored, entities)) bytesByPath.set(path, bytes);
-      before = stored;
-    }
+  for (const number of numbers) {
+    const stored = read.get(number) ?? null;
+    if (stored === null) return [missingPublications(number, number)];
+    lost.push(...changedBefore(before, stored));
+    for (const [path, bytes] of neededOf(stored, entities)) bytesByPath.set(path, bytes);
+    before = stored;
   }
   if (from + numbers.length === last) lost.push(...changedBefore(before, newest));
   const sizes = await store.sizes([...bytesByPath.keys()]);

@@ -292,8 +292,6 @@ export interface EntityPlan {
    * For people: the reason for a new generation. Null: there is none, or the entity is published for the first time.
    */
   readonly reason: string | null;
-  /** Nothing is stored of it: the new generation has no rows. */
-  readonly isRemoved: boolean;
 }
 
 /**
@@ -443,7 +441,6 @@ function planEntity({ publication, connector, entity, published, ofAll, wishes }
     hasSnapshot,
     hasNewColumns: published !== null && !isSameSchema,
     reason,
-    isRemoved: false,
   };
 }
 
@@ -468,7 +465,6 @@ function planRemoved(publication: number, published: PublishedEntity, { layout }
     hasSnapshot: false,
     hasNewColumns: false,
     reason: 'what the sink held of it was removed',
-    isRemoved: true,
   };
 }
 
@@ -500,35 +496,35 @@ export interface PublishProgress extends OfEntity {
 const nothing: WrittenEntity = { upserts: 0, deletes: 0, files: [], snapshot: null };
 
 /**
- * Writes the planned rows of an entity, reading ahead. Rejects with ACCOUNTING unless the written rows are the read
+ * Writes the planned rows of an entity. Rejects with ACCOUNTING unless the written rows are the read
  * ones.
  */
 export async function writeEntity(
   publication: OpenPublication,
-  { planned, hasSnapshot, hasNewColumns, isRemoved }: EntityPlan,
+  { planned, hasSnapshot, hasNewColumns }: EntityPlan,
   {
     reader,
     signal,
     onProgress,
   }: Pick<PublishRequest, 'signal' | 'onProgress'> & { readonly reader: RecordReader },
 ): Promise<WrittenEntity> {
-  const { connector, entity, table, after } = planned;
+  const { connector, entity, table, after, through } = planned;
   let rows = 0;
   const onRows = (more: number): void => {
     signal.throwIfAborted();
     rows += more;
     onProgress({ connector, entity, rows });
   };
-  const stored = isRemoved ? noRows() : reader.changes(connector, table, after);
+  // There is no table of an entity that was removed.
+  const stored = through === after ? noRows() : reader.changes(connector, table, after);
   const changes = tallied(stored, planned, onRows);
   const snapshot = tallied(live(reader.changes(connector, table, 0)), { ...planned, after: 0 }, onRows);
-  const ahead = readAhead(changes.rows);
   try {
-    const first = await ahead.next();
+    const first = await changes.rows.next();
     if (first.done === true && !planned.isNewGeneration && !hasNewColumns && !hasSnapshot) return nothing;
     const written = await publication.write(planned, {
-      changes: startingWith(first, ahead),
-      snapshot: hasSnapshot ? readAhead(snapshot.rows) : null,
+      changes: startingWith(first, changes.rows),
+      snapshot: hasSnapshot ? snapshot.rows : null,
     });
     const wrong =
       difference(changes.tally, written, planned.layout === null ? null : written.files) ??
@@ -542,7 +538,7 @@ export async function writeEntity(
     if (wrong !== null) throw accountingError(planned, wrong);
     return written;
   } finally {
-    await ahead.return(undefined);
+    await changes.rows.return(undefined);
   }
 }
 
@@ -618,29 +614,8 @@ function accountingError({ connector, entity }: Pick<Span, 'connector' | 'entity
   );
 }
 
-/** Reads a batch while the one before is being written. */
-async function* readAhead<Batch>(batches: AsyncIterable<Batch>): AsyncGenerator<Batch, undefined> {
-  const iterator = batches[Symbol.asyncIterator]();
-  const ask = (): Promise<IteratorResult<Batch, unknown>> => {
-    const asked = iterator.next();
-    // The next caller gets its failure.
-    asked.catch(() => undefined);
-    return asked;
-  };
-  let next = ask();
-  try {
-    for (let result = await next; result.done !== true; result = await next) {
-      next = ask();
-      yield result.value;
-    }
-  } finally {
-    await next.catch(() => undefined);
-    await iterator.return?.();
-  }
-}
-
 async function* startingWith<Batch>(
-  first: IteratorResult<Batch, undefined>,
+  first: IteratorResult<Batch, unknown>,
   others: AsyncIterable<Batch>,
 ): AsyncGenerator<Batch> {
   if (first.done === true) return;

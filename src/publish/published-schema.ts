@@ -2,7 +2,7 @@ import path from 'node:path';
 import { stringify } from 'yaml';
 import { usage } from '../core/errors.ts';
 import { entityOfHistory } from '../core/names.ts';
-import type { DescribedTable, TableJoin } from '../core/records.ts';
+import type { DescribedTable } from '../core/records.ts';
 import { describeTables } from '../definitions/describe-tables.ts';
 import type { ConnectorSettings, PublishPlace } from '../settings/settings.ts';
 import { historyTable } from '../sinks/decisions/stored-table.ts';
@@ -284,11 +284,12 @@ function sourcesYaml(catalogue: Catalogue, tables: readonly CatalogueTable[]): s
         tables: tables.map((table) => ({
           name: table.entity,
           identifier: isDuckdb ? table.entity : table.name,
-          description: described(
-            `${table.description ?? `Rows of ${table.connector}/${table.entity}`}. ${table.deletes}`,
-          ),
+          description: described(table.description ?? `Rows of ${table.connector}/${table.entity}`),
           config: {
-            freshness: table.freshWithinMs === null ? null : { warn_after: inPeriods(table.freshWithinMs) },
+            freshness:
+              table.freshWithinMs === null
+                ? null
+                : { warn_after: { count: Math.ceil(table.freshWithinMs / 60_000), period: 'minute' } },
             ...externalLocation(table, catalogue),
           },
           columns: columnsYaml(table),
@@ -308,12 +309,6 @@ function externalLocation(table: CatalogueTable, catalogue: Catalogue): object {
   return relation === null || /[{}]/.test(relation) ? {} : { meta: { external_location: relation } };
 }
 
-function inPeriods(ms: number): { readonly count: number; readonly period: 'minute' | 'hour' | 'day' } {
-  const minutes = Math.max(1, Math.ceil(ms / 60_000));
-  if (minutes % 1440 === 0) return { count: minutes / 1440, period: 'day' };
-  return minutes % 60 === 0 ? { count: minutes / 60, period: 'hour' } : { count: minutes, period: 'minute' };
-}
-
 function columnsYaml(table: CatalogueTable): readonly object[] {
   return columnsOf(table).map(({ name }) => {
     const description = describedColumn(name, table);
@@ -326,21 +321,16 @@ function columnsYaml(table: CatalogueTable): readonly object[] {
   });
 }
 
-function describedColumn(name: string, { columns, key, joins }: CatalogueTable): string {
+function describedColumn(name: string, { columns, key }: CatalogueTable): string {
   const own = ownColumns.find((one) => one.name === name);
   if (own !== undefined) return own.description;
-  const column = columns.find((one) => one.name === name);
-  const inKey = key.includes(name) ? ['Part of the key'] : [];
-  const { type, description } = column ?? { type: null, description: null };
-  if (description !== null) return [description, ...inKey].join('. ');
+  const { type, description } = columns.find((one) => one.name === name) ?? {};
   const isJson = type === 'object' || type === 'array' || type === 'any';
-  return [
-    ...inKey,
-    ...(isJson ? [`JSON as it came${type === 'any' ? '' : `: an ${type}`}`] : []),
-    ...joins.flatMap(({ columns: own, parent, parentColumns }) =>
-      own.flatMap((one, index) => (one === name ? [`Leads to ${parent}.${parentColumns[index] ?? ''}`] : [])),
-    ),
-  ].join('. ');
+  const words = [
+    description ?? (isJson ? 'JSON as it came' : ''),
+    key.includes(name) ? 'Part of the key' : '',
+  ];
+  return words.filter((word) => word !== '').join('. ');
 }
 
 /** dbt renders descriptions too: nothing in them may begin an expression. */
@@ -385,29 +375,8 @@ export function catalogueOf(
     place,
     /** The newest publication; null: nothing is published, so names and columns are those of the definitions. */
     publication: newest?.publication ?? null,
-    tables: tables.map((table): CatalogueTable => ({
-      ...table,
-      joins: table.joins.flatMap((join) => named(join, table, tables)),
-    })),
+    tables,
   };
-}
-
-/** A join between the columns under their names in the target; none if one of them is not there. */
-function named(
-  join: TableJoin,
-  child: CatalogueTable,
-  tables: readonly CatalogueTable[],
-): readonly TableJoin[] {
-  const parent = tables.find(
-    ({ connector, entity }) => connector === child.connector && entity === join.parent,
-  );
-  const nameIn = (table: CatalogueTable, field: string): readonly string[] =>
-    table.columns.flatMap((column) => (column.field === field ? [column.name] : []));
-  if (parent === undefined) return [];
-  const columns = join.columns.flatMap((field) => nameIn(child, field));
-  const parentColumns = join.parentColumns.flatMap((field) => nameIn(parent, field));
-  const isWhole = columns.length === join.columns.length && parentColumns.length === columns.length;
-  return isWhole ? [{ ...join, columns, parentColumns }] : [];
 }
 
 type Declared = ReturnType<typeof declaredTables>[number];
@@ -445,7 +414,6 @@ function tableOf(
 ) {
   const { connector, entity, generation, schema, key, columns } = published;
   const described = declared === null ? null : describedTable(declared);
-  const versionsOf = entityOfHistory(entity);
   return {
     connector,
     entity,
@@ -453,8 +421,6 @@ function tableOf(
     title: declared?.connector.definition.title ?? connector,
     /** Describes the records, in the words of the definition; null: it has no description. */
     description: described?.description ?? null,
-    /** The entity whose rows' versions it has; null: its rows are records. */
-    versionsOf,
     /** `<connector>__<entity>`, at most 63 bytes; no other table has it. */
     name: tableName(connector, entity),
     generation,
@@ -463,11 +429,8 @@ function tableOf(
     /** Columns as they are in files and tables, without the program's columns. */
     columns: columns.map((column): CatalogueColumn => ({
       ...column,
-      description: described?.columns[column.field] ?? versionColumn(versionsOf, column.field),
+      description: described?.columns[column.field] ?? null,
     })),
-    joins: versionsOf === null ? (described?.joins ?? []) : [],
-    /** In the words of a description: what becomes of deleted records. */
-    deletes: versionsOf === null ? deletesOf(declared) : 'One row for each version, written once.',
     /** `freshWithin`: how old rows may be before a person should check; null: it is not set. */
     freshWithinMs: declared === null ? null : freshWithinOf(declared),
     /** All files of the generation, snapshots included; relative to the root of the target, with `/`. */
@@ -475,12 +438,6 @@ function tableOf(
     /** Files of its state at the newest publication; null: nothing is published. */
     files,
   };
-}
-
-function versionColumn(versionsOf: string | null, field: string): string | null {
-  if (versionsOf === null) return null;
-  if (field === '_version') return 'Number of the change with which the version began';
-  return field === '_is_deleted' ? 'The record was deleted from this version on' : null;
 }
 
 function globOf({ connector, entity, generation }: Published, place: PublishPlace | null): string {
@@ -496,13 +453,6 @@ function describedTable({ connector, entity, table }: Declared): DescribedTable 
 
 function freshWithinOf({ connector, entity }: Declared): number | null {
   return connector.entities.get(entity.name)?.freshWithinMs ?? connector.freshWithinMs;
-}
-
-function deletesOf(declared: Declared | null): string {
-  if (declared === null) return 'Deleted records are marked or left out.';
-  const { entity, table } = declared;
-  if (table !== entity.table || entity.deletes === 'never') return 'Records are never deleted.';
-  return 'Records that are gone at the source are marked or left out once a read of the whole entity has shown it.';
 }
 
 /** All columns of a table as a warehouse has them, with types that DuckDB and PostgreSQL know. */

@@ -24,8 +24,22 @@ export interface EditedFile {
 export function readWritten(file: string, text: string | undefined, env: Env) {
   const folder = path.dirname(path.resolve(file));
   const yaml = text === undefined ? readYaml(file) : parseYaml(file, text);
-  /** Relative paths in the file begin in `folder`. */
-  return { yaml, folder, ...interpolate(yaml.data ?? {}, { folder, env }) };
+  const { data, files, hidden, unresolved } = interpolate(yaml.data ?? {}, { folder, env });
+  const outside = withOuterPlaces(hidden);
+  /** Whether the value at a place, or a part of it, came from the environment or a secret file. */
+  const isFromOutside = (at: YamlPath): boolean => outside.has(at.map(String).join('.'));
+  return {
+    yaml,
+    /** Relative paths in the file begin in it. */
+    folder,
+    data,
+    files,
+    unresolved,
+    isFromOutside,
+    /** A problem with a value, which is not quoted if it came from outside. */
+    problem: (at: YamlPath, message: string): Problem =>
+      yaml.problem(at, isFromOutside(at) ? hideValue(message) : message),
+  };
 }
 
 /** Reads the files that the config names below `connectors`. Never throws: mistakes are in `problems`. */
@@ -60,7 +74,6 @@ export function gatherConnectors(main: WrittenFile, env: Env, edited: EditedFile
     const giver = [file, main].find(({ data }) => Object.hasOwn(memberOf(data, 'defaults'), key));
     return giver === undefined ? { file, at } : { file: giver, at: ['defaults', ...at.slice(2)] };
   };
-  const outside = new Map(files.map((file) => [file, withOuterPlaces(file.hidden)]));
   return {
     /** The config file's data with every connector below `connectors`. */
     data: isNamed || isMembers(names) ? { ...config, connectors } : main.data,
@@ -75,12 +88,11 @@ export function gatherConnectors(main: WrittenFile, env: Env, edited: EditedFile
     },
     problem: (place: YamlPath, message: string): Problem => {
       const { file, at } = writtenAt(place);
-      return file.yaml.problem(at, message);
+      return file.problem(at, message);
     },
-    /** Whether the value at a place, or a part of it, came from the environment or a secret file. */
     isFromOutside: (place: YamlPath): boolean => {
       const { file, at } = writtenAt(place);
-      return outside.get(file)?.has(at.map(String).join('.')) === true;
+      return file.isFromOutside(at);
     },
     /** The folder in which the relative paths of a connector begin. */
     folderOf: (connector: string): string => written.get(connector)?.file.folder ?? main.folder,
@@ -108,7 +120,7 @@ function readNamed(main: WrittenFile, names: unknown, { env, edited }: Reading) 
   const problems: Problem[] = [];
   const add = (index: number, message: string): void => {
     const at = typeof names === 'string' ? ['connectors'] : ['connectors', index];
-    problems.push(main.yaml.problem(at, main.hidden.has(at.join('.')) ? hideValue(message) : message));
+    problems.push(main.problem(at, message));
   };
   const parsed = parseShape(connectorFiles, typeof names === 'string' ? [names] : names, {
     problem: (at, message) => main.yaml.problem(['connectors', ...at], message),
@@ -138,12 +150,8 @@ function readNamed(main: WrittenFile, names: unknown, { env, edited }: Reading) 
     const shown = path.join(shownFrom, path.relative(main.folder, file));
     const text = file === edited?.file ? edited.text : undefined;
     const written = readWritten(path.isAbsolute(main.yaml.file) ? file : shown, text, env);
-    const { yaml, data, hidden } = written;
-    const outside = withOuterPlaces(hidden);
-    const isFromOutside = (at: YamlPath): boolean => outside.has(at.map(String).join('.'));
-    const problem = (at: YamlPath, message: string): Problem =>
-      yaml.problem(at, isFromOutside(at) ? hideValue(message) : message);
-    const shape = parseShape(connectorsFile, data, { problem }, (at) => !isFromOutside(at));
+    const { yaml, data, isFromOutside } = written;
+    const shape = parseShape(connectorsFile, data, written, (at) => !isFromOutside(at));
     problems.push(...(yaml.problems.length > 0 ? yaml.problems : shape.problems));
     return written;
   });

@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { ProblemsError, type Problem } from '../core/problems.ts';
 import type { Secret } from '../core/secret.ts';
 import { servedDefinition, type Definition } from '../definitions/definition.ts';
+import type { Note } from '../definitions/check-names.ts';
 import type { Masks } from '../definitions/record-masks.ts';
 import { parseShape, strictObject } from '../definitions/schema-problems.ts';
 import { noSuch } from '../definitions/suggest-name.ts';
@@ -30,11 +31,12 @@ export function loadServedMasks({ file, env, definitions }: LoadServedMasksOptio
   readonly key: Secret | null;
   readonly masks: ReadonlyMap<string, Masks>;
 } {
-  const { yaml, data, unresolved, hidden } = readWritten(file, undefined, env);
+  const written = readWritten(file, undefined, env);
+  const { yaml, data, unresolved, isFromOutside } = written;
   if (yaml.problems.length > 0) throw invalid(yaml.problems);
   const lacking = unresolved.map(({ at, message }) => yaml.problem(at, message));
   if (lacking.length > 0) throw invalid(lacking);
-  const shape = parseShape(servedMasksFile, data, yaml, (at) => !hidden.has(at.map(String).join('.')));
+  const shape = parseShape(servedMasksFile, data, written, (at) => !isFromOutside(at));
   if (shape.problems.length > 0 || shape.value === null) throw invalid(shape.problems);
   const { key } = shape.value.mask;
   const problems: Problem[] = [];
@@ -43,7 +45,7 @@ export function loadServedMasks({ file, env, definitions }: LoadServedMasksOptio
     const at = ['types', name];
     const found = definitions.get(name);
     if (found === undefined) {
-      problems.push(yaml.problem(at, noSuch('connector type', name, [...definitions.keys()])));
+      problems.push(written.problem(at, noSuch('connector type', name, [...definitions.keys()])));
       continue;
     }
     const definition = servedDefinition(found);
@@ -54,8 +56,7 @@ export function loadServedMasks({ file, env, definitions }: LoadServedMasksOptio
         { parents: parents.map((parent) => parent.entity) },
       ]),
     );
-    const note = (place: Parameters<typeof yaml.problem>[0], message: string): void =>
-      void problems.push(yaml.problem(place, message));
+    const note: Note = (place, message) => void problems.push(written.problem(place, message));
     masks.set(name, buildMasks({ file: one, definition, entities, key, at, note, isServed: true }));
   }
   if (problems.length > 0) throw invalid(problems);

@@ -9,13 +9,7 @@ import { builtInDefinitionsFolder, findDefinitions } from '../definitions/load-d
 import type { YamlPath } from '../definitions/read-yaml.ts';
 import { parseShape } from '../definitions/schema-problems.ts';
 import { buildSinks } from './sink-settings.ts';
-import {
-  gatherConnectors,
-  hideValue,
-  readWritten,
-  type EditedFile,
-  type WrittenConfig,
-} from './config-files.ts';
+import { gatherConnectors, readWritten, type EditedFile, type WrittenConfig } from './config-files.ts';
 import { buildConnectors } from './connector-settings.ts';
 import { buildMcp } from './mcp-settings.ts';
 import { buildNotify } from './notify-settings.ts';
@@ -106,12 +100,10 @@ export function readSettings(options: LoadSettingsOptions): LocalSettings {
   const add = (found: Problem): void => {
     if (!reported.has(placeOfProblem(found))) problems.push(found);
   };
-  const problem: typeof config.problem = (at, message) =>
-    config.problem(at, config.isFromOutside(at) ? hideValue(message) : message);
   const refuse = (): never => {
     throw new ProblemsError('CONFIG_INVALID', eachOnce([...problems, ...missing]));
   };
-  const shape = parseShape(settingsFile, config.data, { problem }, (at) => !config.isFromOutside(at));
+  const shape = parseShape(settingsFile, config.data, config, (at) => !config.isFromOutside(at));
   for (const found of shape.problems) add(found);
   if (shape.value === null || problems.length > 0) return refuse();
   const own = shape.value.definitions.map((name) => path.resolve(main.folder, name));
@@ -121,7 +113,7 @@ export function readSettings(options: LoadSettingsOptions): LocalSettings {
   const file = path.resolve(options.file);
   const read = { file, config, definitions: found.definitions, own, missing };
   const settings = buildSettings(withoutMissingKey(shape.value, missing), read, (at, message) => {
-    add(problem(at, message));
+    add(config.problem(at, message));
   });
   return problems.length > 0 ? refuse() : frozen({ ...settings, missing });
 }

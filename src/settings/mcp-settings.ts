@@ -1,11 +1,10 @@
 import * as z from 'zod';
-import { isLikeGlob } from '../core/names.ts';
 import { Secret } from '../core/secret.ts';
 import type { Note } from '../definitions/check-names.ts';
 import type { Definition } from '../definitions/definition.ts';
 import { strictObject } from '../definitions/schema-problems.ts';
-import { firstNames, noSuch } from '../definitions/suggest-name.ts';
-import { secret } from './texts.ts';
+import { noSuch } from '../definitions/suggest-name.ts';
+import { checkGlobs, secret } from './texts.ts';
 
 /** Settings of `mcp`, which serves stored records to agents. */
 export const mcpFile = strictObject({
@@ -51,13 +50,7 @@ export function buildMcp(
   named: readonly string[],
   note: Note,
 ) {
-  for (const [index, glob] of globs.entries()) {
-    if (named.some((one) => isLikeGlob(one, glob))) continue;
-    note(
-      ['mcp', 'connectors', String(index)],
-      `no connector matches ${JSON.stringify(glob)}; the config has ${firstNames(named)}`,
-    );
-  }
+  checkGlobs(globs, named, ['mcp', 'connectors'], note);
   const exclusions = exclude.flatMap((text, index) => {
     const exclusion = readExclusion(text);
     const problem = exclusion === null ? shape : problemOf(exclusion, connectors);

@@ -1,11 +1,11 @@
 import * as z from 'zod';
-import { isLikeGlob, isConnectorName } from '../core/names.ts';
+import { isConnectorName } from '../core/names.ts';
 import { Secret } from '../core/secret.ts';
 import { namePattern, type Note } from '../definitions/check-names.ts';
 import type { Frozen } from '../definitions/frozen.ts';
 import { strictObject } from '../definitions/schema-problems.ts';
-import { expectedType, firstNames } from '../definitions/suggest-name.ts';
-import { wrong, checked, matching, orNull, secret, type Checked } from './texts.ts';
+import { expectedType } from '../definitions/suggest-name.ts';
+import { checkGlobs, wrong, checked, matching, orNull, secret, type Checked } from './texts.ts';
 
 /** Kinds of notices that are sent to people. */
 export const noticeKinds = [
@@ -110,13 +110,7 @@ export function buildNotify(file: Readonly<Record<string, NotifyFile>>, known: K
   for (const [name, written] of Object.entries(file)) {
     const at = ['notify', name];
     if (!isConnectorName(name)) note(at, `expected ${namePattern('_ or -')}`);
-    for (const [index, glob] of (written.connectors ?? []).entries()) {
-      if (known.named.some((one) => isLikeGlob(one, glob))) continue;
-      note(
-        [...at, 'connectors', String(index)],
-        `no connector matches ${JSON.stringify(glob)}; the config has ${firstNames(known.named)}`,
-      );
-    }
+    checkGlobs(written.connectors ?? [], known.named, [...at, 'connectors'], note);
     checkPlace(written, known, (field, message) => note([...at, field], message));
     channels.set(name, buildChannel(name, written));
   }

@@ -1,7 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { BlockList, isIP } from 'node:net';
 import * as z from 'zod';
+import { isLikeGlob } from '../core/names.ts';
+import type { Note } from '../definitions/check-names.ts';
 import { textAs } from '../definitions/schema-problems.ts';
+import { firstNames } from '../definitions/suggest-name.ts';
 
 // Texts of a config that are checked and converted where its schemas name them.
 
@@ -46,6 +49,22 @@ export function secret(description: string) {
 /** Null where the file says nothing. */
 export function orNull<Schema extends z.ZodType>(schema: Schema) {
   return schema.optional().transform((value) => value ?? null);
+}
+
+/** Checks that each glob matches a connector of the config. */
+export function checkGlobs(
+  globs: readonly string[],
+  named: readonly string[],
+  at: readonly string[],
+  note: Note,
+): void {
+  for (const [index, glob] of globs.entries()) {
+    if (named.some((one) => isLikeGlob(one, glob))) continue;
+    note(
+      [...at, String(index)],
+      `no connector matches ${JSON.stringify(glob)}; the config has ${firstNames(named)}`,
+    );
+  }
 }
 
 const loopback = new BlockList();

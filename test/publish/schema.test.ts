@@ -282,7 +282,6 @@ describe('generated sql', () => {
         ...table,
         title: 'Shop {{ hostile }} {% title %}',
         description: 'What people\nordered: {{ hostile }}',
-        deletes: 'Records are never deleted.',
         key: ['order', 'id'],
         columns: [
           column('order'),
@@ -293,8 +292,8 @@ describe('generated sql', () => {
         freshWithinMs: 7_200_000,
       }));
       const [table] = sourceOf({ ...catalogue, tables }).tables;
-      expect(table?.config.freshness).toEqual({ warn_after: { count: 2, period: 'hour' } });
-      expect(table?.description).toBe('What people ordered: { { hostile } }. Records are never deleted.');
+      expect(table?.config.freshness).toEqual({ warn_after: { count: 120, period: 'minute' } });
+      expect(table?.description).toBe('What people ordered: { { hostile } }');
       const total = table?.columns.find(({ name }) => name === 'total');
       expect(total?.description).toBe('In euros; { { hostile } } { # words # }');
       const quotedNames = table?.columns.flatMap(({ name, quote }) => (quote === true ? [name] : []));
