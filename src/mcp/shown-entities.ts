@@ -45,22 +45,12 @@ export function shownEntities(connectors: readonly ShownConnector[]) {
       const found = shownEntity(target, connector.exclude);
       return found === null ? [] : [found];
     });
-  /** For the name of an entity without its connector: the first one that has it. */
-  const suggestEntity = (name: string): string => {
-    const has = ({ definition }: ShownConnector): boolean =>
-      [...definition.entities.keys()].some((entity) => entity === name);
-    const found = connectors
-      .filter(has)
-      .flatMap(shown)
-      .find(({ target }) => target.entity.name === name);
-    return found === undefined ? '' : ` Did you mean ${found.target.name}?`;
-  };
   const connectorNamed = (name: string): ShownConnector => {
     const found = connectors.find((one) => one.name === name);
     if (found !== undefined) return found;
     const names = connectors.map((one) => one.name);
     const hint = suggestName(name, names) || '.';
-    throw usage(`There is no connector "${name}"${hint}${suggestEntity(name)} list_entities names them.`);
+    throw usage(`There is no connector "${name}"${hint} list_entities names them.`);
   };
   return {
     connectors,
@@ -70,9 +60,7 @@ export function shownEntities(connectors: readonly ShownConnector[]) {
     named: (text: string): ShownEntity => {
       const [connectorText = '', entityText = '', ...rest] = text.split('/');
       if (entityText === '' || rest.length > 0) {
-        throw usage(
-          `expected an entity as <connector>/<entity>, got "${text}".${suggestEntity(text)} list_entities names them.`,
-        );
+        throw usage(`expected an entity as <connector>/<entity>, got "${text}". list_entities names them.`);
       }
       const connector = connectorNamed(connectorText);
       const all = shown(connector);

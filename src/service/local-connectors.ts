@@ -53,7 +53,6 @@ function callable(definition: Definition): Definition {
 export interface LocalConnector {
   readonly stored: StoredConnector;
   readonly definition: Definition;
-  readonly workspace: Workspace;
 }
 
 /** See `openLocalConnectors`. */
@@ -68,7 +67,7 @@ interface Parts {
 
 /** The connectors in the service's state, with the parts that they need: definitions, third parties, indexed stores. */
 export function openLocalConnectors(parts: Parts) {
-  const { state, definitions, providers, stores } = parts;
+  const { state, providers, stores } = parts;
   return {
     /** Throws `ApiError` 404 for one that the principal does not see, in the words that an unknown one gets. */
     byId(principal: Principal, id: string): LocalConnector {
@@ -79,7 +78,7 @@ export function openLocalConnectors(parts: Parts) {
     inWorkspace: (workspace: Workspace, definition: Definition | null): readonly LocalConnector[] =>
       state.connectors
         .inWorkspace(workspace, definition?.name ?? null)
-        .map((stored) => ({ stored, workspace, definition: hostedDefinition(definitions, stored) })),
+        .map((stored) => complete(parts, stored)),
     provider: (connector: LocalConnector): Provider => provider(parts, connector),
     /** Asks the third party about the credentials that the connector has. */
     check: (connector: LocalConnector, signal: AbortSignal): Promise<ProviderCheck> =>
@@ -114,10 +113,8 @@ export function openLocalConnectors(parts: Parts) {
   };
 }
 
-function complete({ state, definitions }: Parts, stored: StoredConnector): LocalConnector {
-  const workspace = state.workspaces.byId(stored.organizationId, stored.workspaceId);
-  if (workspace === null) throw noConnector();
-  return { stored, workspace, definition: hostedDefinition(definitions, stored) };
+function complete({ definitions }: Parts, stored: StoredConnector): LocalConnector {
+  return { stored, definition: hostedDefinition(definitions, stored) };
 }
 
 function provider(parts: Parts, connector: LocalConnector): Provider {
@@ -151,20 +148,13 @@ export function addressFor(definition: Definition, account: string | null, crede
   return placesOfCredentials(definition, credentials ?? {});
 }
 
-/**
- * Begins to keep the connector's indexed store, or drops it: as the connector and its workspace are at this moment.
- */
+/** Begins to keep the connector's indexed store, or drops it where the connector was deleted meanwhile. */
 async function settleStore(parts: Parts, { organizationId, id }: StoredConnector): Promise<void> {
-  const { state, stores } = parts;
-  // Read again: the connector may have been deleted or disabled meanwhile.
-  const stored = state.connectors.byId(organizationId, id);
-  const connector = stored === null ? null : complete(parts, stored);
-  if (connector?.workspace.status === 'active' && connector.workspace.isCacheEnabled) {
-    const { definition } = connector;
-    stores.keep({ connectorId: id, definition, provider: lasting(parts, connector) });
-  } else {
-    await stores.drop(id);
-  }
+  const stored = parts.state.connectors.byId(organizationId, id);
+  if (stored === null) return await parts.stores.drop(id);
+  const connector = complete(parts, stored);
+  const { definition } = connector;
+  parts.stores.keep({ connectorId: id, definition, provider: lasting(parts, connector) });
 }
 
 /** Credentials may change under a store that is kept: each of its calls opens the connector as it is then. */

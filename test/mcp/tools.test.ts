@@ -127,7 +127,7 @@ describe('what agents read', () => {
   it('is refused with what was expected, what came and what to do', async () => {
     const entity = 'newsletter/campaigns';
     const refused = [
-      [{ entity: 'campaigns', key: {} }, 'got "campaigns". Did you mean newsletter/campaigns?'],
+      [{ entity: 'campaigns', key: {} }, 'got "campaigns". list_entities names them.'],
       [{ entity: 'newsletter/campaign', key: {} }, 'did you mean "campaigns"? list_entities with name'],
       [{ entity: 'other/campaigns', key: {} }, 'There is no connector "other". list_entities names them.'],
       [{ entity, key: { no: 'x' } }, 'key no: a record of campaigns is known by id'],

@@ -218,14 +218,14 @@ describe('security', () => {
     });
 
     it.each([
-      ['no JSON', '{"entity":'],
-      ['nothing', ''],
-      ['a prototype', '{"entity":"lists","action":"list","__proto__":{"polluted":true}}'],
-    ])('answers %s with 400 in the documented shape', async (_name, body) => {
+      ['no JSON', 400, '{"entity":'],
+      ['nothing', 422, ''],
+      ['a prototype', 400, '{"entity":"lists","action":"list","__proto__":{"polluted":true}}'],
+    ])('answers %s with %i in the documented shape', async (_name, status, body) => {
       const api = await serveHere();
       const answer = await post(api, body);
       expect([answer.status, Object.keys(JSON.parse(answer.body) as object).sort()]).toEqual([
-        400,
+        status,
         ['errors', 'message'],
       ]);
       expect(Reflect.get({}, 'polluted')).toBeUndefined();

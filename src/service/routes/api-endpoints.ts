@@ -1,9 +1,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
-import { ApiError, fromFramework, notFound } from '../api-error.ts';
+import { ApiError, notFound } from '../api-error.ts';
 import { executeAction, executeBody, sendFile } from '../execution.ts';
 import { principalOf } from '../open-server.ts';
-import type { Workspace } from '../state/open-service-state.ts';
 import * as catalog from './catalog-endpoints.ts';
 import * as connector from './connector-endpoints.ts';
 import { endpoint, json, jsonObject, ofConnector } from './endpoint.ts';
@@ -67,9 +66,7 @@ export const execute = endpoint({
       'refuses the request (`upstream_refused`) or its page token (`upstream_stale_token`).',
     401: 'The third party does not take the credentials of the connector (`upstream_unauthorized`; of a sample account `third_party_unauthorized`).',
     402: 'The plan of the account at the third party allows no more calls (`upstream_quota`).',
-    403:
-      'The workspace of the connector is inactive (`workspace_inactive`); the credentials may not read this at the third party ' +
-      '(`upstream_forbidden`).',
+    403: 'The credentials may not read this at the third party (`upstream_forbidden`).',
     404: 'There is no such connector, no such record, or nothing to list at the third party (`upstream_not_found`).',
     429: 'The third party wants fewer calls (`upstream_throttled`).',
     502:
@@ -84,7 +81,6 @@ export const execute = endpoint({
   async handle({ path, body }, { principal, signal }, { connectors, clock }) {
     const startedAt = clock.now();
     const connector = connectors.byId(principal, path.id);
-    checkActive(connector.workspace);
     const answer = await executeAction({
       connectorId: connector.stored.id,
       definition: connector.definition,
@@ -105,13 +101,6 @@ export const execute = endpoint({
     });
   },
 });
-
-function checkActive({ status }: Workspace): void {
-  if (status === 'active') return;
-  throw new ApiError(403, 'The workspace of this connector is inactive; its connectors are disabled.', {
-    errorCode: 'workspace_inactive',
-  });
-}
 
 const showDocument = endpoint({
   summary: 'Get the OpenAPI document',
@@ -177,7 +166,6 @@ export function registerEndpoints(
       url: endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'),
       handler: async (request, reply) => {
         checkAccess(endpoint, request);
-        if (lacksBody(endpoint, request)) throw fromFramework({ statusCode: 400 });
         const call = parts.calls.open(reply);
         const raw = { path: request.params, query: request.query, body: request.body };
         const answer = await endpoint
@@ -193,12 +181,6 @@ export function registerEndpoints(
   server.setNotFoundHandler(() => {
     throw notFound('There is no such endpoint.');
   });
-}
-
-/** The request announces a body and sends none, where the endpoint requires one. */
-function lacksBody({ request: { body } }: Endpoint, request: FastifyRequest): boolean {
-  const isGiven = request.body !== undefined || request.headers['content-type'] === undefined;
-  return !isGiven && body?.safeParse(undefined).success === false;
 }
 
 /** Paths that need no token. */

@@ -88,7 +88,10 @@ const contextStore = shownAs<Inspected>()(null, {
       .describe('With the number of records that a search finds; null where it cannot be searched.'),
     ({ status }) => [...status.entities],
   ],
-  warnings: [z.array(z.string()).describe('What keeps the store from being complete.'), warningsOf],
+  problem: [
+    z.string().nullable().describe('What keeps the store from being complete; null: nothing.'),
+    ({ status }) => status.problem,
+  ],
 });
 
 /** A connector as answers show it: without its credentials. */
@@ -96,18 +99,6 @@ const connectorDetail = shownAs<Inspected>()('Connector', {
   ...summaryFields,
   context_store: [contextStore.shape, contextStore.show],
 });
-
-/** Reasons why the connector's store is incomplete. */
-function warningsOf({ workspace, status: { problem } }: Inspected): string[] {
-  const ofStore = problem === null ? [] : [problem];
-  if (workspace.status === 'inactive') {
-    return ['The workspace is inactive: its connectors are disabled.', ...ofStore];
-  }
-  if (!workspace.isCacheEnabled) {
-    return ['cache_enabled is false in the workspace: there is no indexed store.', ...ofStore];
-  }
-  return ofStore;
-}
 
 function detailOf(connectors: LocalConnectors, connector: LocalConnector) {
   return json(connectorDetail.show({ ...connector, status: connectors.status(connector) }));
@@ -126,15 +117,12 @@ export const showConnector = endpoint({
 
 const query = z.object({
   workspace_name: z.string().min(1).optional(),
-  workspace_id: z.guid().optional(),
   definition_id: z.guid().optional().describe('Only connectors of this type.'),
 });
 
 export const listConnectors = endpoint({
   summary: 'List the connectors of a workspace',
-  description:
-    'In the order of their creation, not paginated. The workspace is named by `workspace_name` or `workspace_id`; where both are ' +
-    'given, both must be right. A scoped token needs neither.',
+  description: 'In the order of their creation, not paginated. A scoped token need not name its workspace.',
   access: 'workspace',
   request: { query },
   success: {
@@ -145,7 +133,7 @@ export const listConnectors = endpoint({
   refusals: { 404: 'There is no such workspace.' },
   example: { query: { workspace_name: 'default' } },
   handle({ query: wanted }, { principal }, { state, definitions, connectors }) {
-    const workspace = wantedWorkspace(state, principal, wanted);
+    const workspace = wantedWorkspace(state, principal, wanted.workspace_name);
     const id = wanted.definition_id;
     const definition = id === undefined ? null : definitionById(definitions, id);
     const found = definition === undefined ? [] : connectors.inWorkspace(workspace, definition);
@@ -153,18 +141,10 @@ export const listConnectors = endpoint({
   },
 });
 
-function wantedWorkspace(state: ServiceState, principal: Principal, wanted: z.output<typeof query>) {
-  const id = wanted.workspace_id?.toLowerCase() ?? null;
-  const name = wanted.workspace_name ?? null;
-  if (name !== null) {
-    const found = workspaceByName(state, principal, name);
-    // No workspace has both this name and this id.
-    return id === null || found.id === id ? found : workspaceById(state, principal, '');
-  }
-  if (id !== null || principal.workspaceId !== null) {
-    return workspaceById(state, principal, id ?? principal.workspaceId ?? '');
-  }
-  throw new ApiError(422, 'Expected workspace_name or workspace_id.', {
+function wantedWorkspace(state: ServiceState, principal: Principal, name: string | undefined) {
+  if (name !== undefined) return workspaceByName(state, principal, name);
+  if (principal.workspaceId !== null) return workspaceById(state, principal, principal.workspaceId);
+  throw new ApiError(422, 'Expected workspace_name.', {
     field: 'query.workspace_name',
     errorCode: 'missing',
   });
@@ -222,7 +202,7 @@ export const createConnector = endpoint({
       address: addressFor(definition, account, credentials),
     });
     await connectors.settleStore(stored);
-    return detailOf(connectors, { stored, definition, workspace });
+    return detailOf(connectors, { stored, definition });
   },
 });
 

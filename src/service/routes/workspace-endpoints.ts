@@ -8,15 +8,14 @@ const { shape: workspace, show: toWorkspace } = shownAs<Workspace>()('Workspace'
   id: [z.guid(), ({ id }) => id],
   name: [z.string(), ({ name }) => name],
   organization_id: [z.guid(), ({ organizationId }) => organizationId],
-  status: [z.enum(['active', 'inactive']), ({ status }) => status],
-  cache_enabled: [z.boolean().nullable(), ({ isCacheEnabled }) => isCacheEnabled],
+  status: [z.literal('active'), 'active'],
   created_at: [time, ({ createdAt }) => createdAt],
   updated_at: [time, ({ updatedAt }) => updatedAt],
 });
 
 const query = z.object({
   name_contains: z.string().optional().describe('A part of the name, in any case.'),
-  status: z.enum(['active', 'inactive']).optional(),
+  status: z.enum(['active', 'inactive']).optional().describe('All are active.'),
 });
 
 export const listWorkspaces = endpoint({
@@ -35,7 +34,7 @@ export const listWorkspaces = endpoint({
   handle({ query: { name_contains: part = '', status } }, { principal }, { state }) {
     const found = state.workspaces
       .list(principal.organizationId)
-      .filter((one) => folded(one.name).includes(folded(part)) && (status ?? one.status) === one.status);
+      .filter((one) => folded(one.name).includes(folded(part)) && status !== 'inactive');
     return json({ data: found.map(toWorkspace), next: null });
   },
 });
@@ -52,41 +51,22 @@ const ofWorkspace = {
   example: { path: { id: '00000000-0000-4000-8000-000000000000' } },
 } as const;
 
-const change = z
-  .object({
-    name: givenName().nullish(),
-    status: z.enum(['active', 'inactive']).nullish().describe('inactive disables its connectors.'),
-    cache_enabled: z.boolean().nullish().describe('false: its connectors keep no indexed store.'),
-  })
-  .meta({ id: 'WorkspaceChange' });
-
 export const updateWorkspace = endpoint({
   ...ofWorkspace,
-  summary: 'Change a workspace',
-  description:
-    'Changes what is given and leaves the rest. The connectors of an inactive workspace execute nothing, and their indexed stores are ' +
-    'dropped; without `cache_enabled` only the stores go. Set back, the stores are filled again.',
-  request: { ...ofWorkspace.request, body: change },
+  summary: 'Rename a workspace',
+  description: 'Its connectors stay in it.',
+  request: {
+    ...ofWorkspace.request,
+    body: z.object({ name: givenName() }).meta({ id: 'WorkspaceChange' }),
+  },
   success: { status: 200, description: 'The workspace as it is now.', body: workspace },
   refusals: { ...ofWorkspace.refusals, 409: 'Another workspace has the name.' },
-  example: { ...ofWorkspace.example, body: { cache_enabled: false } },
-  async handle({ path, body }, { principal }, { state, connectors }) {
-    const before = workspaceById(state, principal, path.id.toLowerCase());
-    const after = state.workspaces.update(before, {
-      name: body.name ?? before.name,
-      status: body.status ?? before.status,
-      isCacheEnabled: body.cache_enabled ?? before.isCacheEnabled,
-    });
-    if (keepsStores(before) !== keepsStores(after)) {
-      for (const { stored } of connectors.inWorkspace(after, null)) await connectors.settleStore(stored);
-    }
-    return json(toWorkspace(after));
-  },
+  example: { ...ofWorkspace.example, body: { name: 'default' } },
+  handle: ({ path, body }, { principal }, { state }) =>
+    json(
+      toWorkspace(state.workspaces.rename(workspaceById(state, principal, path.id.toLowerCase()), body.name)),
+    ),
 });
-
-function keepsStores({ status, isCacheEnabled }: Workspace): boolean {
-  return status === 'active' && isCacheEnabled;
-}
 
 export const deleteWorkspace = endpoint({
   ...ofWorkspace,

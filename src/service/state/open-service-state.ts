@@ -55,10 +55,6 @@ export interface Workspace {
   readonly id: string;
   readonly organizationId: string;
   readonly name: string;
-  /** An inactive one disables its connectors. */
-  readonly status: 'active' | 'inactive';
-  /** False: its connectors keep no indexed store. */
-  readonly isCacheEnabled: boolean;
   readonly createdAt: Instant;
   readonly updatedAt: Instant;
 }
@@ -84,7 +80,7 @@ function checkWorkspace({ ask }: StateFile, organizationId: string, id: string):
 
 function createWorkspaces(file: StateFile, clock: Clock) {
   const { ask, run, write } = file;
-  const select = `SELECT id, organization_id, name, status, is_cache_enabled, created_at, updated_at
+  const select = `SELECT id, organization_id, name, created_at, updated_at
     FROM workspaces WHERE organization_id = :organizationId`;
   const byId = (organizationId: string, id: string): Workspace | null =>
     ask<Workspace>(`${select} AND id = :id`, { organizationId, id }).first ?? null;
@@ -103,30 +99,28 @@ function createWorkspaces(file: StateFile, clock: Clock) {
         if (present !== null) return present;
         checkRoom(file, 'workspaces', organizationId);
         run(
-          `INSERT INTO workspaces (id, organization_id, name, status, is_cache_enabled, created_at, updated_at)
-           VALUES (:id, :organizationId, :name, 'active', 1, :now, :now)`,
+          `INSERT INTO workspaces (id, organization_id, name, created_at, updated_at)
+           VALUES (:id, :organizationId, :name, :now, :now)`,
           { id: randomUUID(), organizationId, name, now: instant(clock.now()) },
         );
         return ask<Workspace>(`${select} AND name = :name`, { organizationId, name }).one();
       }),
     /** Throws `ApiError` 409 for a name that another one has. */
-    update: (present: Workspace, change: Pick<Workspace, 'name' | 'status' | 'isCacheEnabled'>): Workspace =>
+    rename: (present: Workspace, name: string): Workspace =>
       write(() => {
-        const changed = { ...present, ...change, updatedAt: instant(clock.now()) };
-        if (changed.name !== present.name) {
-          if (byName(present.organizationId, changed.name) !== null) {
-            throw new ApiError(409, 'Another workspace has this name.', {
-              field: 'name',
-              errorCode: 'name_taken',
-            });
-          }
+        if (name !== present.name && byName(present.organizationId, name) !== null) {
+          throw new ApiError(409, 'Another workspace has this name.', {
+            field: 'name',
+            errorCode: 'name_taken',
+          });
         }
+        const renamed = { ...present, name, updatedAt: instant(clock.now()) };
         run(
-          `UPDATE workspaces SET name = :name, status = :status, is_cache_enabled = :isCacheEnabled, updated_at = :updatedAt
+          `UPDATE workspaces SET name = :name, updated_at = :updatedAt
            WHERE organization_id = :organizationId AND id = :id`,
-          changed,
+          renamed,
         );
-        return changed;
+        return renamed;
       }),
     /**
      * Deletes a workspace with its scoped tokens; its connectors must have been deleted before. Returns the time; null:

@@ -44,8 +44,6 @@ CREATE TABLE workspaces (
   id TEXT NOT NULL UNIQUE,
   organization_id TEXT NOT NULL REFERENCES organizations (id),
   name TEXT NOT NULL,
-  status TEXT NOT NULL CHECK (status IN ('active', 'inactive')),
-  is_cache_enabled INTEGER NOT NULL CHECK (is_cache_enabled IN (0, 1)),
   created_at TEXT NOT NULL,
   updated_at TEXT NOT NULL,
   UNIQUE (organization_id, name),
@@ -189,31 +187,17 @@ function inspect(db: Connection, file: string): number {
   const version = Number(db.pragma('user_version', { simple: true }));
   const tables = db.prepare<[], number>('SELECT count(*) FROM sqlite_schema').pluck().get() ?? 0;
   if (owner === 0 && version === 0 && tables === 0) return 0;
-  if (owner !== stateApplicationId) {
-    throw incompatible(
-      file,
-      'it is a database of another program, or of a development version',
-      'Name another folder with --data.',
-    );
-  }
-  const unknown = unknownVersion(version, stateVersion);
-  if (unknown !== null) {
-    throw incompatible(
-      file,
-      unknown,
-      'Use the connector-sync that wrote it. Or keep it, and name another folder with --data: applications, workspaces ' +
-        'and connectors must be made there again, with their credentials; the sinks stay as they are.',
-    );
-  }
-  return version;
-}
-
-function incompatible(file: string, found: string, advice: string): SyncError {
-  return new SyncError(`${file} cannot be used as the service's data: ${found}. ${advice}`, {
-    code: 'SINK_INCOMPATIBLE',
-    recovery: 'stop',
-    context: { file },
-  });
+  const found =
+    owner === stateApplicationId
+      ? unknownVersion(version, stateVersion)
+      : 'it is a database of another program, or of a development version';
+  if (found === null) return version;
+  throw new SyncError(
+    `${file} cannot be used as the service's data: ${found}. Use the connector-sync that wrote it. Or keep it, and name another ` +
+      'folder with --data: applications, workspaces and connectors must be made there again, with their credentials; the sinks stay ' +
+      'as they are.',
+    { code: 'SINK_INCOMPATIBLE', recovery: 'stop', context: { file } },
+  );
 }
 
 /**

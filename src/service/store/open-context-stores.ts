@@ -74,8 +74,7 @@ function failure(error: unknown): CallAnswer {
     // As over HTTP, internals are not disclosed.
     return { status: 500, text: '{"message":"The server failed to answer this request."}', retryAfter: null };
   }
-  const [, retryAfter = null] =
-    Object.entries(error.headers).find(([name]) => name.toLowerCase() === 'retry-after') ?? [];
+  const retryAfter = error.headers['retry-after'] ?? null;
   return { status: error.status, text: JSON.stringify(error.body), retryAfter };
 }
 
