@@ -145,8 +145,8 @@ describe('statements of partitions and deletes', () => {
     notes.endMissing(tx, of, [1]);
     await Promise.all([
       places.leavePlaces(tx, of, at),
-      places.leaveAllPlaces(tx, of, [1]),
-      places.dropShared(tx, [1]),
+      places.forgetRows(tx, of, [1]),
+      places.dropShared(tx, { ids: [1] }),
       places.readShared(tx, of, [{ partition: 1, after: 0 }], 10),
       places.otherPlaces(tx, of, [1]),
       places.placesById(tx, [1]),

@@ -296,13 +296,10 @@ describe('record tables', () => {
         await ask('countLive', async (tx, _, __, all) => await all.countLive(tx, from, limit));
         const after = below(9);
         const before = instant(start + below(step + 1) * 1_000);
-        await ask('liveBefore', async (tx, _, __, all) => await all.liveBefore(tx, before, after, limit));
         const numbers = [...some(rows, 0.3), 999];
         await ask('rows', async (tx, _, __, all) => await all.rows(tx, numbers));
         const texts = [...looked.map(({ keyText }) => keyText), '["a"]', 'no key', '[null,1]', beyond];
         await ask('rowsOf', async (tx, _, __, all) => await all.rowsOf(tx, texts));
-        const text = texts[below(texts.length)] ?? '';
-        await ask('row', async (tx, _, on) => await on.row(tx, news, table, text));
         const run = `r${below(5)}` as RunId;
         const changed = await ask(
           'changedBy',

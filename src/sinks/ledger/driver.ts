@@ -145,13 +145,6 @@ export interface RecordTables {
   renewViews(tx: Tx, connector: ConnectorName): Promise<void>;
   /** Removes the existing tables of these entities, with their versions and views. */
   drop(tx: Tx, connector: ConnectorName, entities: readonly EntityName[]): Promise<void>;
-  /** Row of a key in an existing table; undefined where the key is not stored, or is no key of the table. */
-  row(
-    tx: Tx,
-    connector: ConnectorName,
-    table: EntityTable,
-    keyText: string,
-  ): Promise<StoredRowFacts | undefined>;
   /** Stores rows unchanged in an existing table. */
   insertRows(tx: Tx, table: CellTable, rows: readonly Cells[]): Promise<void>;
 }
@@ -171,9 +164,6 @@ export interface CellColumn {
 
 /** `flag`: a small number. Texts of JSON are `any`. */
 export type CellType = FieldType | 'time' | 'flag' | 'bytes';
-
-/** A row as a reader finds it. */
-export type StoredRowFacts = Omit<RowFacts, 'hash' | 'volatileHash' | 'extra' | 'values'>;
 
 /** An entity's table. */
 export interface TablePlace {
@@ -217,8 +207,6 @@ export interface RecordTable {
    * Counts the rows without a tombstone of each of the partitions, up to `most`; partitions without any are left out.
    */
   countLive(tx: Tx, owners: readonly OwnerFrom[], most: number): Promise<ReadonlyMap<number, number>>;
-  /** Reads up to `limit` rows without a tombstone first stored before `at`, after row `after`, by row number. */
-  liveBefore(tx: Tx, at: Instant, after: number, limit: number): Promise<readonly number[]>;
   /** Reads rows by number; rows that do not exist are left out. */
   rows(tx: Tx, rows: readonly number[]): Promise<ReadonlyMap<number, KeyedRow>>;
   /** Reads rows by key text; rows that do not exist are left out. */

@@ -166,7 +166,7 @@ export async function acquireConnector(ledger: Ledger, identity: ConnectorIdenti
   const taken = await ledger.take(connector, holder, async (tx, epoch) => {
     await checkIdentity(tx, ledger, identity);
     await ledger.lines?.check(tx, connector);
-    await Promise.all([interruptRunning(tx, connector), holdConnector(tx, identity, epoch)]);
+    await Promise.all([interruptRunning(tx, { connector }), holdConnector(tx, identity, epoch)]);
   });
   return { ...taken, definitionHash, run: null };
 }

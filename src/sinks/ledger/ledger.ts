@@ -1,6 +1,7 @@
 import type { Clock } from '../../core/clock.ts';
 import type { EntityName, RunId } from '../../core/names.ts';
 import type { TransactHow, Tx } from '../../sql/database.ts';
+import type { DriftMemory } from '../decisions/drift-columns.ts';
 import type { Collisions } from '../decisions/meet-record.ts';
 import type { RunInChain } from './runs/run-chains.ts';
 import type { Lease } from '../lease.ts';
@@ -29,6 +30,8 @@ export interface CurrentRun extends RunInChain {
   readonly seen: SeenRows;
   readonly raw: RawRows;
   readonly collisions: Collisions;
+  /** Drift of the entities in which this run has met some. */
+  readonly drift: Map<EntityName, DriftMemory>;
   /** Null: nothing of the connector was purged. */
   readonly purged: Withholding | null;
 }

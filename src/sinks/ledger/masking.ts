@@ -67,7 +67,7 @@ async function maskAll(of: Masking): Promise<Omit<MaskEnd, 'left'>> {
     const whole = await storedTables(tx, connector);
     return {
       tables: whole,
-      stored: await readMasks(tx, connector),
+      stored: await readMasks(tx, { connector }),
       removed: await countRemoved(tx, of, whole),
     };
   });
@@ -437,7 +437,7 @@ export async function noteMasks(
   { masks = [], entities }: Pick<RunPlan, 'masks' | 'entities'>,
   now: Instant,
 ): Promise<ReadonlySet<EntityName>> {
-  const before = new Map((await readMasks(tx, connector)).map(({ entity, mask }) => [entity, mask]));
+  const before = new Map((await readMasks(tx, { connector })).map(({ entity, mask }) => [entity, mask]));
   const after = new Map(masks.map(({ entity, mask }) => [entity, mask]));
   const changed = new Set(entities.filter((entity) => before.get(entity) !== after.get(entity)));
   const unmasked = entities.filter((entity) => masks.every((one) => one.entity !== entity));

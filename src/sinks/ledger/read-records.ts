@@ -91,7 +91,8 @@ export function recordReader({ snapshot, sinkId, records, newestSeq }: SinkSnaps
       keyText: string,
     ): Promise<StoredRecord | null> =>
       await snapshot.read(async (tx) => {
-        const found = await records.row(tx, connector, table, keyText);
+        const opened = records.open({ connector, table, stored: table.columns });
+        const found = (await opened.rowsOf(tx, [keyText])).get(keyText);
         if (found === undefined) return null;
         const sql = `${selectRecords(records, connector, table)} WHERE _row = :row`;
         const row = await tx.first(sql, { row: found.row });

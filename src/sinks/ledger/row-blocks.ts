@@ -184,13 +184,10 @@ function bitOf(row: number): number {
  * The seen rows of a finished chain are no longer needed. Also of chains whose runs are past their retention: they are
  * never resumed.
  */
-export function dropSeen(tx: Tx, connector: ConnectorName, window: string): void {
-  tx.put(
-    `DELETE FROM _sync_seen WHERE connector = :connector AND origin NOT IN
-       (SELECT origin FROM _sync_runs WHERE connector = :connector AND chain <> :window)`,
-    { connector, window },
-  );
-}
+export const dropSeen = put<{ connector: ConnectorName; window: string }>(
+  `DELETE FROM _sync_seen WHERE connector = :connector AND origin NOT IN
+     (SELECT origin FROM _sync_runs WHERE connector = :connector AND chain <> :window)`,
+);
 
 // --- Raw rows: from which bytes rows were stored
 

@@ -4,7 +4,7 @@ import type { ConnectorName, EntityName, OfEntity, OfEntities, RunId } from '../
 import { declareTable, withAdded, type DeclaredTable, type TableColumns } from '../decisions/stored-table.ts';
 import { parseColumns, parseNames, writeColumns, writeDescribed, parseParams } from '../stored-json.ts';
 import type { RecordTables, KeptVersions } from './driver.ts';
-import { columnOf, type Tx, cellOf, quoted } from '../../sql/database.ts';
+import { ask, put, write, columnOf, type Tx, cellOf, quoted } from '../../sql/database.ts';
 import type { Instant } from '../../core/clock.ts';
 import { versionsName } from '../records/own-names.ts';
 import { noteInDay } from './counts.ts';
@@ -49,12 +49,9 @@ export async function knownEntities(tx: Tx, connector: ConnectorName): Promise<r
   );
 }
 
-export async function noteView(tx: Tx, of: OfEntity & { readonly view: string | null }): Promise<void> {
-  await tx.run(
-    `UPDATE _sync_tables SET current_view = :view WHERE connector = :connector AND entity = :entity`,
-    of,
-  );
-}
+export const noteView = write<OfEntity & { view: string | null }>(
+  `UPDATE _sync_tables SET current_view = :view WHERE connector = :connector AND entity = :entity`,
+);
 
 /* `_sync_tables`: the columns each entity's table has had. */
 
@@ -216,16 +213,13 @@ export async function versionedEntities(
 }
 
 /** Masks under which the connector's records are stored, and the time before which other data may be stored. */
-export async function readMasks(tx: Tx, connector: ConnectorName): Promise<readonly StoredMask[]> {
-  return await tx.rows<StoredMask>(
-    `SELECT m.entity, m.mask, m.key_id, m.since, m.read_at, coalesce(t.deleted, 0) AS deleted,
-       (SELECT count(*) FROM _sync_quarantine AS q
-        WHERE q.connector = m.connector AND q.entity = m.entity AND q.last_seen_at < m.since) AS quarantined
-     FROM _sync_masks AS m LEFT JOIN _sync_tables AS t ON t.connector = m.connector AND t.entity = m.entity
-     WHERE m.connector = :connector ORDER BY m.entity`,
-    { connector },
-  );
-}
+export const readMasks = ask<{ connector: ConnectorName }, StoredMask>(
+  `SELECT m.entity, m.mask, m.key_id, m.since, m.read_at, coalesce(t.deleted, 0) AS deleted,
+     (SELECT count(*) FROM _sync_quarantine AS q
+      WHERE q.connector = m.connector AND q.entity = m.entity AND q.last_seen_at < m.since) AS quarantined
+   FROM _sync_masks AS m LEFT JOIN _sync_tables AS t ON t.connector = m.connector AND t.entity = m.entity
+   WHERE m.connector = :connector ORDER BY m.entity`,
+);
 
 /**
  * Switches versions on and off as the settings wish, and returns the resulting state of each entity. `wished`: entities
@@ -385,22 +379,16 @@ export function noteStored(
   noteInDay(tx, connector, 'added', ofDay, chain.now);
 }
 
-/** Tombstones. */
-export function addDeleted(tx: Tx, of: OfEntity, rows: number): void {
-  tx.put(
-    `UPDATE _sync_tables SET deleted = deleted + :rows WHERE connector = :connector AND entity = :entity`,
-    { ...of, rows },
-  );
-}
+/** Counts tombstones. */
+export const addDeleted = put<OfEntity & { rows: number }>(
+  `UPDATE _sync_tables SET deleted = deleted + :rows WHERE connector = :connector AND entity = :entity`,
+);
 
 /** A full run has met every row of these, so adopted ones are those of the new address. */
-export function noteAgreed(tx: Tx, connector: ConnectorName, entities: readonly EntityName[]): void {
-  tx.put(
-    `UPDATE _sync_tables SET adopted_at = NULL
-     WHERE connector = :connector AND entity IN {entities text} AND adopted_at IS NOT NULL`,
-    { connector, entities },
-  );
-}
+export const noteAgreed = put<OfEntities>(
+  `UPDATE _sync_tables SET adopted_at = NULL
+   WHERE connector = :connector AND entity IN {entities text} AND adopted_at IS NOT NULL`,
+);
 
 /**
  * The chain of this run has read all of these entities, whose records come from walks of `walked`. They are then as old
@@ -427,7 +415,7 @@ export function wasRead(
 }
 
 /** Cheap queries on stored rows of the entities of the lease's run. Read only. */
-export function ledgerStoredKeys(heldOf: (lease: Lease) => HeldConnector) {
+export function ledgerStoredKeys(records: Names, heldOf: (lease: Lease) => HeldConnector) {
   return {
     /** Numbers of the entity's rows; nothing before a sync has ended well. Reads one row, however many are stored. */
     account: async (lease: Lease, entity: EntityName): Promise<StoredAccount> =>
@@ -474,11 +462,16 @@ export function ledgerStoredKeys(heldOf: (lease: Lease) => HeldConnector) {
         if (table === undefined || before === null) return [];
         const numbers = await tableNumbers(tx, { connector: lease.connector, entities: [entity] });
         const { lastRow = 0 } = numbers.get(entity) ?? {};
-        const rows = new Set<number>();
-        for (const after of spreadOver(lastRow, count)) {
-          for (const row of await table.liveBefore(tx, before, after, 1)) rows.add(row);
-        }
-        const stored = [...(await table.rows(tx, [...rows])).values()];
+        const name = quoted(records.tableName(lease.connector, entity));
+        const rows = await columnOf<number | null>(
+          tx,
+          `SELECT (SELECT t._row FROM ${name} AS t WHERE t._first_seen_at < :before AND t._row > v.after
+             AND t._deleted_at IS NULL ORDER BY t._row LIMIT 1)
+           FROM {v: after bigint}`,
+          { before, v: spreadOver(lastRow, count).map((after) => ({ after })) },
+        );
+        const spread = [...new Set(rows)].flatMap((row) => row ?? []);
+        const stored = [...(await table.rows(tx, spread)).values()];
         const owners = stored.flatMap(({ owner }) => owner ?? []);
         const places = await placesOf(tx, owners);
         return stored.map(({ keyText, owner }): StoredKey => {

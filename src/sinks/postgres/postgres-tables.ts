@@ -68,10 +68,6 @@ export function postgresTables(schema: string): RecordTables {
       tx.put(`ALTER TABLE ${name} ${definitions.map((definition) => `ADD COLUMN ${definition}`).join(', ')}`);
       tx.put(`SET LOCAL lock_timeout = '10s'`);
     },
-    atKey: (table, keyText) => {
-      const canonical = canonicalKey(table, keyText);
-      return canonical === null ? null : { condition: '_key = :key', values: { key: textHash(canonical) } };
-    },
     insertRows,
   });
 }

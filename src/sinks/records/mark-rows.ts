@@ -1,12 +1,12 @@
 import type { Instant } from '../../core/clock.ts';
 import { keyTextOf, type ColumnValue, type EntityTable, type Column } from '../../core/records.ts';
-import { columnOf, type Tx, quoted } from '../../sql/database.ts';
+import { type Tx, quoted } from '../../sql/database.ts';
 import type { StoredRow } from '../decisions/meet-record.ts';
 import { columnsMissingIn } from '../decisions/stored-table.ts';
 import type { ChangedRow, KeyedRow, RecordTable, Stamp, TablePlace, WrittenRow } from '../ledger/driver.ts';
 import { versionOwn } from './own-names.ts';
 
-export type Marks = Pick<RecordTable, 'setOwners' | 'liveBefore' | 'rows' | 'tombstone' | 'revive'> & Undoing;
+export type Marks = Pick<RecordTable, 'setOwners' | 'rows' | 'tombstone' | 'revive'> & Undoing;
 type Undoing = Pick<RecordTable, 'changedBy' | 'restore'>;
 
 /**
@@ -44,13 +44,6 @@ export function markRows(name: string, versions: string, place: TablePlace, clos
         },
       );
     },
-    liveBefore: async (tx, before, after, limit) =>
-      await columnOf(
-        tx,
-        `SELECT _row FROM ${name} WHERE _first_seen_at < :before AND _row > :after AND _deleted_at IS NULL
-         ORDER BY _row LIMIT :limit`,
-        { before, after, limit },
-      ),
     rows: async (tx, rows) => {
       // Without rows, the server could read the whole table.
       if (rows.length === 0) return new Map();
@@ -149,13 +142,6 @@ export type StoredCells = [
 
 export function storedRow([row, hash, volatileHash, changedAt, deletedAt, owner]: StoredCells): StoredRow {
   return { row, hash, volatileHash, changedAt, deletedAt, owner };
-}
-
-/** Reads `StoredRowFacts`. */
-export function rowFactsSql(name: string, condition: string): string {
-  return `SELECT _row AS row, _first_seen_at AS first_seen_at, _changed_at AS changed_at, _run_id AS run,
-      _deleted_at AS deleted_at, _seq AS seq, _partition AS owner
-    FROM ${name} WHERE ${condition}`;
 }
 
 export interface NewestRow extends WrittenRow {

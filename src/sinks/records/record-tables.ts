@@ -1,5 +1,5 @@
 import type { Column, EntityTable, DerivedColumn, ColumnValue } from '../../core/records.ts';
-import { type Tx, type Values, quoted, type Cells } from '../../sql/database.ts';
+import { type Tx, quoted, type Cells } from '../../sql/database.ts';
 import { columnsMissingIn, isJsonColumn } from '../decisions/stored-table.ts';
 import type { CellType, RecordTables, RecordTable, Stamp, TablePlace } from '../ledger/driver.ts';
 import {
@@ -7,7 +7,6 @@ import {
   historySelect,
   markRows,
   newestRows,
-  rowFactsSql,
   type Marks,
   type NewestRow,
   columnValue,
@@ -55,18 +54,11 @@ export interface TableDialect extends Views, Pick<RecordTables, 'insertRows'> {
   readonly replacesViews: boolean;
   /** Adds columns that may be null. */
   readonly addColumns: (tx: Tx, quotedName: string, definitions: readonly string[]) => void;
-  /** The condition for the row of a key; null for a text that is no key of the table. */
-  readonly atKey: (table: EntityTable, keyText: string) => AtKey | null;
 }
 
 interface FoundRows extends Omit<RecordTable, keyof Marks | 'write'> {
   /** Stores new rows and replaces others, whose versions have ended by then. */
   readonly put: (tx: Tx, rows: readonly NewestRow[], stamp: Stamp) => Promise<void>;
-}
-
-interface AtKey {
-  readonly condition: string;
-  readonly values: Values;
 }
 
 export function recordTables(dialect: TableDialect): RecordTables {
@@ -152,12 +144,6 @@ export function recordTables(dialect: TableDialect): RecordTables {
         tx.put(`DROP TABLE IF EXISTS ${quoted(versionsName(name))}`);
         tx.put(`DROP TABLE IF EXISTS ${quoted(name)}`);
       }
-    },
-    row: async (tx, connector, table, keyText) => {
-      const at = dialect.atKey(table, keyText);
-      if (at === null) return undefined;
-      const name = quoted(dialect.tableName(connector, table.entity));
-      return await tx.first(rowFactsSql(name, at.condition), at.values);
     },
   };
 }

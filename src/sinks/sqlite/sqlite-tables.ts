@@ -58,15 +58,6 @@ export const sqliteTableDialect: TableDialect = {
   addColumns: (tx, name, definitions) => {
     for (const definition of definitions) tx.put(`ALTER TABLE ${name} ADD COLUMN ${definition}`);
   },
-  atKey: (table, keyText) => {
-    const parts = keyValues(table, keyText);
-    return (
-      parts && {
-        condition: table.key.map((column, index) => `${quoted(column)} = :k${index}`).join(' AND '),
-        values: Object.fromEntries(parts.map((part, index) => [`k${index}`, part])),
-      }
-    );
-  },
   insertRows: async (tx, { name, columns }, rows) => {
     if (rows.length === 0) return;
     const statement = await sqliteTx(tx).prepared(

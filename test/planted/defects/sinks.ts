@@ -174,8 +174,8 @@ export const sinkDefects: readonly Defect[] = [
   {
     id: 'deletes-counted-once',
     name: 'deleteRows',
-    find: 'addDeleted(tx, of, rows.length);',
-    replace: 'addDeleted(tx, of, 1);',
+    find: 'addDeleted(tx, { ...of, rows: rows.length });',
+    replace: 'addDeleted(tx, { ...of, rows: 1 });',
     because:
       'The number of live rows is too high after each batch of deletes, so that guards let too much pass.',
     foundBy: contract,

@@ -47,7 +47,7 @@ import {
   orphansGone,
   readyRows,
   dropShared,
-  leaveAllPlaces,
+  forgetRows,
 } from './noted-rows.ts';
 import type { RowsOf } from '../../run-report.ts';
 import { endFiles } from '../downloads/ledger-files.ts';
@@ -425,9 +425,8 @@ export async function deleteRows(
   if (going.some(({ permission }) => permission === 'judged')) await noteJudged(commit, entity, going);
   const table = current.tables.get(entity);
   await table?.tombstone(tx, rows, stamp);
-  addDeleted(tx, of, rows.length);
-  await leaveAllPlaces(tx, of, rows);
-  endMissing(tx, of, rows);
+  addDeleted(tx, { ...of, rows: rows.length });
+  await forgetRows(tx, of, rows);
   await endFiles(tx, of, keyTexts);
   const ended = await transitions.end(tx, { ...of, keyHashes: keyTexts.map(textHash) });
   const ids = ended.map(({ id }) => id);
@@ -691,7 +690,7 @@ async function emptyPartitions(
   const last = live.length < limit ? undefined : live.at(-1);
   const isEmptied = ended.findIndex(({ id }) => id === last?.owner);
   const ids = ended.slice(0, last === undefined ? undefined : isEmptied).map(({ id }) => id);
-  await dropShared(tx, ids);
+  await dropShared(tx, { ids });
   await transitions.empty(tx, { ids });
   if (last !== undefined) await transitions.sweepTo(tx, { id: last.owner, sweptTo: last.row });
   return going.length;

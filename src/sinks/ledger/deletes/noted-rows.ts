@@ -249,19 +249,20 @@ export async function leavePlaces(tx: Tx, of: OfEntity, left: readonly RowAt[]):
   );
 }
 
-export async function leaveAllPlaces(tx: Tx, of: OfEntity, rows: readonly number[]): Promise<void> {
-  await tx.run(
-    `DELETE FROM _sync_also AS also
-     WHERE also.connector = :connector AND also.entity = :entity AND also.row IN {rows bigint}`,
-    { ...of, rows },
-  );
+const leaveAllPlaces = write<OfRows>(
+  `DELETE FROM _sync_also AS also
+   WHERE also.connector = :connector AND also.entity = :entity AND also.row IN {rows bigint}`,
+);
+
+/** The rows are deleted: nothing is noted of them. */
+export async function forgetRows(tx: Tx, of: OfEntity, rows: readonly number[]): Promise<void> {
+  await leaveAllPlaces(tx, { ...of, rows });
+  endMissing(tx, of, rows);
 }
 
-export async function dropShared(tx: Tx, partitions: readonly number[]): Promise<void> {
-  await tx.run(`DELETE FROM _sync_also AS also WHERE also.partition IN {partitions bigint}`, {
-    partitions,
-  });
-}
+export const dropShared = write<{ ids: readonly number[] }>(
+  `DELETE FROM _sync_also AS also WHERE also.partition IN {ids bigint}`,
+);
 
 export interface SharedRow extends RowAt {
   /** The chain that met it there last. */

@@ -1,4 +1,4 @@
-import { grouped, knownOrMade } from '../../../core/grouped.ts';
+import { grouped } from '../../../core/grouped.ts';
 import type { ConnectorName, EntityName, OfEntities } from '../../../core/names.ts';
 import type { Column, FieldDrift } from '../../../core/records.ts';
 import { type Tx, quoted } from '../../../sql/database.ts';
@@ -9,14 +9,13 @@ import {
   newsOf,
   rememberDrift,
   widerTable,
-  type DriftMemory,
   type NotedDrift,
 } from '../../decisions/drift-columns.ts';
 import type { KnownDrift } from '../../readings.ts';
 import { versionsName } from '../../records/own-names.ts';
 import { fittingColumns } from '../../records/record-tables.ts';
 import type { RecordTables, TablePlace } from '../driver.ts';
-import type { Commit, CurrentRun, InLease, Ledger } from '../ledger.ts';
+import type { Commit, InLease, Ledger } from '../ledger.ts';
 import { addEvolved, knownTable, knownTables, renewTable } from '../tables.ts';
 
 /** Drift noted for these entities, by field, kind and first meeting. Entities without drift are left out. */
@@ -29,24 +28,22 @@ async function driftOf(tx: Tx, of: OfEntities): Promise<ReadonlyMap<EntityName, 
   return grouped(rows, ({ entity }) => entity);
 }
 
-/**
- * Rows of `_sync_drift` that a run has read, by entity. They contain only committed rows, so they are right whether a
- * transaction commits or not. Pages with nothing new cost no statement.
- */
-const notedByRun = new WeakMap<CurrentRun, Map<EntityName, readonly NotedDrift[]>>();
-
 /** Notes the drift of a commit's pages. Accepted once, a field is never a refused one again. */
 export async function noteDrift(commit: Commit, drift: readonly FieldDrift[]): Promise<void> {
   const { held, current, tx, stamp } = commit;
-  const read = knownOrMade(notedByRun, current, () => new Map<EntityName, readonly NotedDrift[]>());
-  const known = newsIn(drift, (entity) => read.get(entity) ?? []);
-  const unsure = [...new Set(known.map(({ entity }) => entity))];
-  if (unsure.length === 0) return;
-  const stored = await driftOf(tx, { connector: held.connector, entities: unsure });
-  for (const entity of unsure) read.set(entity, stored.get(entity) ?? []);
-  const ofUnsure = drift.filter(({ entity }) => unsure.includes(entity));
-  const added = newest(newsIn(ofUnsure, (entity) => stored.get(entity) ?? []));
-  if (added.length === 0) return;
+  const unread = new Set(drift.map(({ entity }) => entity).filter((entity) => !current.drift.has(entity)));
+  if (unread.size > 0) {
+    const stored = await driftOf(tx, { connector: held.connector, entities: [...unread] });
+    for (const entity of unread) current.drift.set(entity, rememberDrift(stored.get(entity) ?? []));
+  }
+  const news = drift.flatMap((met) => {
+    const { entity } = met;
+    const memory = current.drift.get(entity);
+    const one = memory === undefined ? null : newsOf(memory, met);
+    return one === null ? [] : [{ ...one, entity }];
+  });
+  if (news.length === 0) return;
+  const added = newest(news);
   await tx.run(
     `INSERT INTO _sync_drift AS d (connector, entity, field, kind, type, first_seen_at, first_run, is_refused)
      SELECT CAST(:connector AS text), v.entity, v.field, v.kind, v.type, CAST(:now AS text), CAST(:run AS text), v.is_refused
@@ -58,20 +55,6 @@ export async function noteDrift(commit: Commit, drift: readonly FieldDrift[]): P
 }
 
 type EntityDrift = NotedDrift & { readonly entity: EntityName };
-
-/** Drift that is not yet noted for its entity. */
-function newsIn(
-  drift: readonly FieldDrift[],
-  knownOf: (entity: EntityName) => readonly NotedDrift[],
-): readonly EntityDrift[] {
-  const memories = new Map<EntityName, DriftMemory>();
-  return drift.flatMap((met) => {
-    const { entity } = met;
-    const memory = knownOrMade(memories, entity, () => rememberDrift(knownOf(entity)));
-    const news = newsOf(memory, met);
-    return news === null ? [] : [{ ...news, entity }];
-  });
-}
 
 /** Keeps each field with kind and type once, as it was met last: one statement cannot write a row twice. */
 function newest(added: readonly EntityDrift[]): readonly EntityDrift[] {

@@ -77,7 +77,7 @@ export function ledgerReader(
     copies: asked(readCopies),
     drift: asked(readDrift),
     actions: asked(readActions),
-    masks: asked(readMasks),
+    masks: asked(async (tx, connector: ConnectorName) => await readMasks(tx, { connector })),
     outbox: asked(readOutbox),
     purged: asked(readPurgeNotes),
     /** Unfinished purge steps of these connectors, in the sink and in targets. */
@@ -162,24 +162,32 @@ async function readRowHistory(
   tx: Tx,
   records: RecordTables,
   connector: ConnectorName,
-  table: EntityTable,
+  { entity }: EntityTable,
   keyText: string,
 ): Promise<RowHistory | null> {
-  const { entity } = table;
   const stored = await storedTable(tx, { connector, entity });
-  if (stored === undefined) return null;
-  const found = await records.row(tx, connector, table, keyText);
-  if (found === undefined) return null;
-  const { run, owner, ...row } = found;
+  const opened = await openStoredTable(tx, records, { connector, entity });
+  const found = (await opened?.rowsOf(tx, [keyText]))?.get(keyText);
+  if (stored === undefined || found === undefined) return null;
+  const { row, owner } = found;
+  const facts = await tx.first<
+    Pick<RowHistory, 'firstSeenAt' | 'changedAt' | 'changedByRun' | 'deletedAt' | 'seq'>
+  >(
+    `SELECT _first_seen_at AS first_seen_at, _changed_at AS changed_at, _run_id AS changed_by_run,
+       _deleted_at AS deleted_at, _seq AS seq
+     FROM ${quoted(records.tableName(connector, entity))} WHERE _row = :row`,
+    { row },
+  );
+  if (facts === undefined) return null;
   const [missing] = await tx.rows<NotedRow>(
     `${missingSql} AND m.connector = :connector AND m.entity = :entity AND m.row = :row`,
-    { connector, entity, row: row.row },
+    { connector, entity, row },
   );
   const of = { connector, entity };
-  const versions = await readRowVersions(tx, records, of, { row: row.row, columns: stored.columns });
+  const versions = await readRowVersions(tx, records, of, { row, columns: stored.columns });
   return {
-    ...row,
-    changedByRun: run,
+    ...facts,
+    row,
     missing: missing === undefined ? null : missingRow(missing, keyText),
     partition: owner === null ? null : await readPartition(tx, owner),
     ...(versions === null ? {} : { versions }),

@@ -29,7 +29,7 @@ import {
 import { keyedColumns, keyedRow, type KeyedCells } from '../../records/mark-rows.ts';
 import { parseReport } from '../../stored-json.ts';
 import { holdingFor, storedIdentity } from '../held-connectors.ts';
-import { dropShared, endMissing, leaveAllPlaces, leavePlaces, otherPlaces } from '../deletes/noted-rows.ts';
+import { dropShared, forgetRows, leavePlaces, otherPlaces } from '../deletes/noted-rows.ts';
 import { noteAction } from '../noted-actions.ts';
 import type { Taken, KeyedRow, RecordTable, RowOwner, RewrittenLines, RecordTables } from '../driver.ts';
 import { outsideRun, type Ledger } from '../ledger.ts';
@@ -497,7 +497,7 @@ async function removeFound(
     ids: looks.flatMap(({ quarantined }) => quarantined.map(({ id }) => id)),
   });
   const ids = [...found.of.values()].flatMap(({ listings }) => listings);
-  await dropShared(tx, ids);
+  await dropShared(tx, { ids });
   await tx.run('DELETE FROM _sync_missing WHERE connector = :connector AND partition IN {ids bigint}', {
     connector,
     ids,
@@ -795,7 +795,7 @@ async function removeLines(
   const { table, macOf, notes } = await outsideRun(taken, async (tx) => ({
     table: await storedTable(tx, { connector, entity }),
     macOf: await ensureMac(tx, connector),
-    notes: await readNotes(tx, connector),
+    notes: await readNotes(tx, { connector }),
   }));
   // A mask of its key has removed all of it.
   if (table === undefined) {
@@ -827,8 +827,7 @@ async function removeForGood(
   const numbers = rows.map(({ row }) => row);
   const table = quoted(records.tableName(connector, entity));
   await tx.run(`DELETE FROM ${table} WHERE _row IN {numbers bigint}`, { numbers });
-  await leaveAllPlaces(tx, of, numbers);
-  endMissing(tx, of, numbers);
+  await forgetRows(tx, of, numbers);
   // A later purge would not find the versions without their row.
   if ((await versionedEntities(tx, connector)).has(entity)) {
     await deleteVersionsOf(tx, records, of, numbers);

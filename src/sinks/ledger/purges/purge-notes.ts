@@ -3,7 +3,7 @@ import { instant, type Clock } from '../../../core/clock.ts';
 import { knownOrMade } from '../../../core/grouped.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import { keyTextOf, type PreparedRecord } from '../../../core/records.ts';
-import type { Tx } from '../../../sql/database.ts';
+import { ask, type Tx } from '../../../sql/database.ts';
 import {
   refusedName,
   type PurgeNote,
@@ -51,7 +51,7 @@ interface NoteRow extends PurgeNote {
 export async function readPurgeNotes(tx: Tx, connector: ConnectorName): Promise<PurgeNotes | null> {
   const macOf = await readMac(tx, connector);
   if (macOf === null) return null;
-  const rows = await readNotes(tx, connector);
+  const rows = await readNotes(tx, { connector });
   const byEntity = new Map<EntityName, Map<string, PurgeNote>>();
   for (const { entity, mac, at, who, canReturn } of rows) {
     const notes = knownOrMade(byEntity, entity, () => new Map<string, PurgeNote>());
@@ -63,12 +63,9 @@ export async function readPurgeNotes(tx: Tx, connector: ConnectorName): Promise<
   };
 }
 
-export async function readNotes(tx: Tx, connector: ConnectorName): Promise<readonly NoteRow[]> {
-  return await tx.rows<NoteRow>(
-    `SELECT entity, mac, seq, at, who, can_return FROM _sync_purged WHERE connector = :connector`,
-    { connector },
-  );
-}
+export const readNotes = ask<{ connector: ConnectorName }, NoteRow>(
+  `SELECT entity, mac, seq, at, who, can_return FROM _sync_purged WHERE connector = :connector`,
+);
 
 interface NewNote extends Pick<NoteRow, 'entity' | 'mac'> {
   /** 1: the record was requested; 0: it lay below a requested record. */

@@ -161,7 +161,7 @@ export async function adopt(ledger: Ledger, identity: AdoptedIdentity, now: Inst
   const repair = async (tx: Tx): Promise<void> => {
     const stored = await storedIdentity(tx, connector);
     checkAdoption(identity, stored?.definition);
-    await interruptRunning(tx, connector);
+    await interruptRunning(tx, { connector });
     await forbidContinuing(tx, connector);
     await forgetRaw(tx, connector);
     await tx.run(

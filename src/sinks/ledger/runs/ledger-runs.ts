@@ -60,7 +60,7 @@ async function begin(starting: Starting): Promise<{ current: CurrentRun; started
   const { ledger, held, plan, tx, stamp } = starting;
   const { connector } = held;
   const scope: Scope = { connector, window: plan.window, entities: plan.entities };
-  await interruptRunning(tx, connector);
+  await interruptRunning(tx, { connector });
   const otherMasks = await noteMasks(tx, connector, plan, stamp.now);
   if (otherMasks.size > 0 || (plan.maskings ?? []).length > 0) await checkKeys(tx, connector, plan);
   const tables = await ensureTables(starting);
@@ -160,6 +160,7 @@ async function beginRun(
     seen: openSeenRows(connector, origin),
     raw: openRawRows(connector, startedAtFirst),
     collisions: openCollisions(),
+    drift: new Map(),
     purged: await readWithholding(tx, connector, plan.tables),
     followed: new Map(),
   };
@@ -178,7 +179,7 @@ async function startFresh(
   { reading }: Pick<CurrentRun, 'reading'>,
 ): Promise<void> {
   const { window } = scope;
-  dropSeen(tx, connector, window);
+  dropSeen(tx, { connector, window });
   if (window !== '') {
     await transitions.dropWindow(tx, { connector, window });
     return;
@@ -208,9 +209,9 @@ export async function finishRun(commit: Commit, report: RunReport): Promise<RunR
   await noteDepthLimited(commit, stored);
   // A purge, or a mask, would have to look for keys in all reports.
   const kept = { ...stored, partMissing: stored.partMissing.map(withoutKey) };
-  endRun(tx, current.run, { state, finishedAt, resumeAt, report: writeJson(kept) });
+  endRun(tx, { run: current.run, state, finishedAt, resumeAt, report: writeJson(kept) });
   if (isChainOver(stored)) {
-    dropSeen(tx, connector, current.window);
+    dropSeen(tx, { connector, window: current.window });
     if (current.kind === 'sync') {
       await noteWhole(commit, stored);
       await forgetPartitions(commit);
@@ -259,7 +260,7 @@ async function noteWhole(
   const { run, isFull, tables, entities } = current;
   const agreeing = report.entities.filter((one) => agreesWithStored(one, isFull));
   const agreed = agreeing.map(({ entity }) => entity);
-  noteAgreed(tx, connector, agreed);
+  noteAgreed(tx, { connector, entities: agreed });
   const whole = readWhole(report, tables.keys(), entities);
   wasRead(tx, connector, run, whole);
   tx.put(
@@ -334,7 +335,7 @@ async function forgetPartitions({ held: { connector }, current, tx }: Commit): P
     const owners = await ownersAmong(tx, current, batch);
     const ids = batch.map(({ id }) => id).filter((id) => !owners.has(id));
     if (ids.length > 0) {
-      await dropShared(tx, ids);
+      await dropShared(tx, { ids });
       await transitions.forget(tx, { ids });
     }
     last = batch.at(-1);

@@ -2,7 +2,7 @@ import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, RunId, EntityName } from '../../../core/names.ts';
 import { writeJson } from '../../../core/json.ts';
 import type { RunOutcome, RunReport } from '../../run-report.ts';
-import { cellOf, type Tx } from '../../../sql/database.ts';
+import { cellOf, put, write, type Tx } from '../../../sql/database.ts';
 import { SyncError } from '../../../core/errors.ts';
 import type { RunPlan } from '../../sink.ts';
 import { believedUntil, type ChainReading } from '../../decisions/becoming-due.ts';
@@ -46,23 +46,13 @@ export async function insertRun(tx: Tx, run: NewRun, earlier: EarlierRun | null)
   return number;
 }
 
-export function endRun(
-  tx: Tx,
-  run: RunId,
-  end: {
-    readonly state: RunOutcome;
-    readonly finishedAt: Instant;
-    readonly resumeAt: Instant | null;
-    /** JSON. */
-    readonly report: string;
-  },
-): void {
-  tx.put(
-    `UPDATE _sync_runs SET state = :state, finished_at = :finishedAt, resume_at = :resumeAt, report = :report
-     WHERE run = :run`,
-    { run, ...end },
-  );
-}
+/** `report`: JSON. */
+export const endRun = put<
+  Pick<RunReport, 'finishedAt' | 'resumeAt'> & { run: RunId; state: RunOutcome; report: string }
+>(
+  `UPDATE _sync_runs SET state = :state, finished_at = :finishedAt, resume_at = :resumeAt, report = :report
+   WHERE run = :run`,
+);
 
 /** `chain` of runs that could not begin: no plan has it, so no run resumes them, and no chain of runs knows of them. */
 const notBegun = '-';
@@ -73,7 +63,7 @@ const mostNotBegun = 100;
 export async function insertFailedStart(tx: Tx, report: RunReport): Promise<void> {
   const { run, connector, kind, startedAt, finishedAt, outcome: state } = report;
   await insertRun(tx, { run, connector, kind, window: notBegun, isFull: false, startedAt, scope: '' }, null);
-  endRun(tx, run, { state, finishedAt, resumeAt: null, report: writeJson(report) });
+  endRun(tx, { run, state, finishedAt, resumeAt: null, report: writeJson(report) });
   tx.put(
     `DELETE FROM _sync_runs WHERE connector = :connector AND NOT ${hasBegun} AND number <= (
        SELECT number FROM _sync_runs WHERE connector = :connector AND NOT ${hasBegun}
@@ -82,12 +72,9 @@ export async function insertFailedStart(tx: Tx, report: RunReport): Promise<void
   );
 }
 
-export async function interruptRunning(tx: Tx, connector: ConnectorName): Promise<void> {
-  await tx.run(
-    `UPDATE _sync_runs SET state = 'interrupted' WHERE connector = :connector AND state = 'running'`,
-    { connector },
-  );
-}
+export const interruptRunning = write<{ connector: ConnectorName }>(
+  `UPDATE _sync_runs SET state = 'interrupted' WHERE connector = :connector AND state = 'running'`,
+);
 
 export async function forbidContinuing(tx: Tx, connector: ConnectorName): Promise<void> {
   await tx.run(`UPDATE _sync_runs SET can_continue = 0 WHERE connector = :connector`, { connector });
