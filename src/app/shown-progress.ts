@@ -12,7 +12,6 @@ const shape = z.object({
       expected: z.number().nullable(),
       /** Read by the runs that this one resumes. */
       earlierRows: z.number(),
-      pacedMs: z.number(),
     }),
   ),
   recordsPerSecond: z.number(),

@@ -87,8 +87,6 @@ export type RunEvent =
       readonly ms: number;
       /** Time that the attempt waited for concurrency, rate and pauses before it was sent. */
       readonly waitedMs: number;
-      /** The part of `waitedMs` for rate and pauses. */
-      readonly pacedMs: number;
     }
   | ({
       readonly kind: 'call-retried';
@@ -176,7 +174,7 @@ export type WorkerEvent =
   /** A job has been processed, even if it started no run. */
   | { readonly kind: 'job-ended'; readonly connector: ConnectorName; readonly end: JobEnd }
   /** The same of a job that publishes. */
-  | { readonly kind: 'publication-ended'; readonly target: string; readonly end: PublicationEnd }
+  | { readonly kind: 'publication-ended'; readonly target: string; readonly end: JobEnd }
   | { readonly kind: 'redis-error'; readonly code: string }
   | { readonly kind: 'tick'; readonly connector: ConnectorName };
 
@@ -194,8 +192,6 @@ export const jobEnds = [
 
 export type JobEnd = (typeof jobEnds)[number];
 
-export type PublicationEnd = Exclude<JobEnd, 'delayed' | 'paused' | 'poison'>;
-
 /** Jobs in the queue of a sink. */
 export interface SinkDepth {
   readonly sink: string;
@@ -203,6 +199,4 @@ export interface SinkDepth {
   readonly delayed: number;
   readonly active: number;
   readonly failed: number;
-  /** Milliseconds until the queue is empty at the current rates; Infinity: never. */
-  readonly endsInMs: number;
 }

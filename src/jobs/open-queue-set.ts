@@ -3,8 +3,7 @@ import { type AdvancedRepeatOptions, type JobsOptions, Queue, UnrecoverableError
 import type { Redis } from 'ioredis';
 import * as z from 'zod';
 import { type ConnectorName, type EntityName, isConnectorName, isDeclaredName } from '../core/names.ts';
-import { nextSlots, slotAfter } from '../settings/cron.ts';
-import type { Schedule } from '../settings/settings.ts';
+import { slotAfter } from '../settings/cron.ts';
 
 const connector = z.custom<ConnectorName>((value) => typeof value === 'string' && isConnectorName(value));
 const backfill = z.strictObject({
@@ -282,54 +281,4 @@ async function isStaleHolder(syncs: Queue, key: string, holder: string): Promise
   if (state !== 'completed' && state !== 'failed' && state !== 'unknown') return false;
   // The job may have ended normally meanwhile, and a new one may have the key.
   return (await syncs.getDeduplicationJobId(key)) === holder;
-}
-
-const lookBackMs = 10 * 60 * 1000;
-const minuteMs = 60_000;
-
-interface BacklogOf {
-  readonly sinkId: string;
-  readonly waiting: number;
-  readonly schedules: readonly Schedule[];
-}
-
-/**
- * The waiting jobs of a sink with these schedules, and how fast they are processed. `doneAMinute`: jobs that ended in
- * the last ten minutes; `dueAMinute`: jobs that the schedules create; `endsInMs`: until the queue is empty at these
- * rates; Infinity: never, 0: it is empty now. Rejects if Redis does not answer.
- */
-export async function readBacklog(
-  { redis, syncs }: Pick<QueueSet, 'redis' | 'syncs'>,
-  { sinkId, waiting, schedules }: BacklogOf,
-  nowMs: number,
-) {
-  if (waiting === 0) return { waiting, doneAMinute: 0, dueAMinute: 0, endsInMs: 0 };
-  // Scored by end time. Redis keeps few of them, so in a busy queue they cover less than the ten minutes.
-  const done = syncs(sinkId).toKey('completed');
-  const [lately, kept, oldest] = await Promise.all([
-    redis.zcount(done, nowMs - lookBackMs, '+inf'),
-    redis.zcard(done),
-    redis.zrangebyscore(done, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1),
-  ]);
-  const oldestMs = Number(oldest.flat().at(-1) ?? nowMs);
-  const overMs = lately < kept ? lookBackMs : Math.min(lookBackMs, Math.max(minuteMs, nowMs - oldestMs));
-  const doneAMinute = (lately * minuteMs) / overMs;
-  const dueAMinute = schedules.reduce((sum, schedule) => sum + firesAMinute(schedule, nowMs), 0);
-  const gain = doneAMinute - dueAMinute;
-  return { waiting, doneAMinute, dueAMinute, endsInMs: gain > 0 ? (waiting / gain) * minuteMs : Infinity };
-}
-
-/** Cached: schedules do not change while a process runs, and computing ten slots for thousands of them is slow. */
-const rates = new WeakMap<Schedule, number>();
-
-/** Jobs a minute of one schedule; for a cron pattern, the average over its next ten slots. */
-export function firesAMinute(schedule: Schedule, nowMs: number): number {
-  if (schedule.kind === 'every') return minuteMs / schedule.everyMs;
-  const known = rates.get(schedule);
-  if (known !== undefined) return known;
-  const slots = nextSlots(schedule, nowMs, 10);
-  const spanMs = Math.max(1, (slots.at(-1) ?? nowMs) - nowMs);
-  const rate = (slots.length * minuteMs) / spanMs;
-  rates.set(schedule, rate);
-  return rate;
 }

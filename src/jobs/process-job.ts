@@ -2,7 +2,7 @@ import { DelayedError, type Job, UnrecoverableError, WaitingError } from 'bullmq
 import type PQueue from 'p-queue';
 import * as z from 'zod';
 import { type ErrorCode, type Recovery, SyncError, ThrottledError } from '../core/errors.ts';
-import type { RunEvent, JobEnd, PublicationEnd } from '../core/events.ts';
+import type { RunEvent, JobEnd } from '../core/events.ts';
 import {
   addPublication,
   backfillKey,
@@ -270,19 +270,11 @@ export function createPublicationProcessor(context: SinkContext, turns: PQueue):
         failed: 'the publication failed; what was published before is unchanged',
       });
     },
-    onEnd: ({ target }, _settlement, end) =>
-      context.observe({ kind: 'publication-ended', target, end: publicationEnd(end) }),
+    onEnd: ({ target }, _settlement, end) => context.observe({ kind: 'publication-ended', target, end }),
     factsOf: ({ target }) => ({ target }),
     said: 'publication job ended',
     failedAs: (name) => `publish-${name}`,
   });
-}
-
-/** Publications have fewer outcomes than jobs. */
-function publicationEnd(end: JobEnd): PublicationEnd {
-  if (end === 'delayed') return 'busy';
-  if (end === 'poison') return 'failed';
-  return end === 'paused' ? 'done' : end;
 }
 
 /** Requests publications after syncs. Keeps the requests that Redis did not take; `retry` repeats them. */

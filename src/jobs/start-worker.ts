@@ -3,7 +3,6 @@ import { type Job, type Queue, Worker } from 'bullmq';
 import type { Redis } from 'ioredis';
 import PQueue from 'p-queue';
 import { type Clock, slept, systemClock } from '../core/clock.ts';
-import { grouped } from '../core/grouped.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { Schedule } from '../settings/settings.ts';
 import { errorKind, gateErrors, openWorkerConnections, type WorkerConnections } from './connect-redis.ts';
@@ -14,7 +13,6 @@ import {
   openQueueSet,
   parseTickJob,
   type QueueSet,
-  readBacklog,
   tickSettings,
 } from './open-queue-set.ts';
 import {
@@ -203,17 +201,7 @@ function problemsOf(stopping: AbortSignal, refusal: string | null): readonly str
 /** Reads the depth of each queue, which also checks that Redis answers. */
 async function readState(context: WorkerContext, problems: readonly string[]): Promise<WorkerState> {
   try {
-    const { connectors, sinks } = context;
-    const schedules = grouped([...connectors.values()], ({ sink }) => sink.name);
-    const depth = await Promise.all(
-      sinks.map((sink) =>
-        depthOf(
-          context,
-          sink,
-          (schedules.get(sink.name) ?? []).flatMap(({ schedule }) => schedule ?? []),
-        ),
-      ),
-    );
+    const depth = await Promise.all(context.sinks.map((sink) => depthOf(context, sink)));
     return { isReady: problems.length === 0, problems, depth };
   } catch {
     // The connection logs why Redis does not answer.
@@ -221,14 +209,13 @@ async function readState(context: WorkerContext, problems: readonly string[]): P
   }
 }
 
-async function depthOf({ queues, clock }: WorkerContext, sink: ServedSink, schedules: readonly Schedule[]) {
+async function depthOf({ queues }: WorkerContext, sink: ServedSink) {
   const counts = await queues
     .syncs(sink.id)
     .getJobCounts('waiting', 'prioritized', 'delayed', 'active', 'failed');
   const { delayed = 0, active = 0, failed = 0 } = counts;
   const waiting = (counts['waiting'] ?? 0) + (counts['prioritized'] ?? 0);
-  const { endsInMs } = await readBacklog(queues, { sinkId: sink.id, waiting, schedules }, clock.now());
-  return { sink: sink.name, waiting, delayed, active, failed, endsInMs };
+  return { sink: sink.name, waiting, delayed, active, failed };
 }
 
 function once(run: () => Promise<void>): () => Promise<void> {

@@ -16,7 +16,7 @@ import type { NotedAction } from '../sinks/requests.ts';
 import { damageAdvice, damageText } from '../sinks/sink-access.ts';
 import type { DriftRow } from '../sinks/readings.ts';
 import type { EntityStatus, RunSummary } from '../sinks/ledger-reader.ts';
-import { expectedText, pacedText } from '../telemetry/progress.ts';
+import { expectedText } from '../telemetry/progress.ts';
 import { count, counted, duration, printable } from '../telemetry/format.ts';
 import { actionDetail, keylessText, signInText } from '../wording/connector-text.ts';
 import {
@@ -337,7 +337,7 @@ function likeOnes(failures: readonly Failed[], what: string) {
 
 type Running = NonNullable<ConnectorData['running']>;
 
-const runningColumns = ['entity', ...numbers('read', 'of', 'written', 'stored before'), 'waiting'];
+const runningColumns = ['entity', ...numbers('read', 'of', 'written', 'stored before')];
 
 /** Rows that a run in progress has stored so far, and its speed, as its process reports them. */
 export function progressSection(
@@ -347,7 +347,7 @@ export function progressSection(
   const shown = new Map((progress?.entities ?? []).map((one) => [one.entity, one]));
   const before = new Map((stored?.status?.entities ?? []).map(({ entity, rows }) => [entity, rows]));
   const rows = counts.map(({ entity, fetched, duplicate, inserted, updated }) => {
-    const { expected = null, earlierRows = 0, pacedMs = 0 } = shown.get(entity) ?? {};
+    const { expected = null, earlierRows = 0 } = shown.get(entity) ?? {};
     const read = earlierRows + fetched - duplicate;
     return [
       entity,
@@ -355,7 +355,6 @@ export function progressSection(
       expectedText(expected, read) ?? '',
       count(inserted + updated),
       count(Math.max(0, (before.get(entity) ?? 0) - inserted)),
-      pacedText({ pacedMs }).join(),
     ];
   });
   return html`<section class="notice" aria-label="Run in progress">

@@ -418,11 +418,6 @@ function openGauges(
     'Jobs in the queue of a sink. "waiting" ones are due and have no worker; "failed" ones are kept for inspection.',
     ['sink', 'state'],
   );
-  const backlog = gauge(
-    'queue_backlog_seconds',
-    'Time until the queue is empty, from the jobs of the last ten minutes and the rate of the schedules; +Inf: never at this rate.',
-    ['sink'],
-  );
   const redisUp = gauge(
     'redis_up',
     '1 while Redis answers this process, else 0. Without it no schedule fires.',
@@ -443,7 +438,7 @@ function openGauges(
     return pending;
   };
   const clear = (): void => {
-    for (const one of [connectors, queue, backlog]) one.reset();
+    for (const one of [connectors, queue]) one.reset();
     // A reset gauge without labels is 0, which would be a statement.
     for (const one of [redisUp, ...totals.map(({ total }) => total)]) one.remove();
     for (const name of sampledSeries) series[name].clear();
@@ -465,9 +460,8 @@ function openGauges(
     for (const { name, total } of totals) {
       total.set(held.reduce((sum, one) => sum + (one.name === name ? one.number : 0), 0));
     }
-    for (const { sink, endsInMs, ...jobs } of found.depth) {
+    for (const { sink, ...jobs } of found.depth) {
       for (const state of queueStates) queue.set({ sink, state }, jobs[state]);
-      backlog.set({ sink }, endsInMs / 1000);
     }
     redisUp.set(found.isRedisUp ? 1 : 0);
   };

@@ -1,6 +1,6 @@
 import { type Clock, slept } from '../core/clock.ts';
 import type { ErrorCode } from '../core/errors.ts';
-import { handledBy, type OnRunEvent, type RunEvent } from '../core/events.ts';
+import { handledBy, type RunEvent } from '../core/events.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
 import { count, counted, duration, printable, printableWithin } from './format.ts';
 
@@ -17,9 +17,6 @@ interface Listing {
   /** Records that this run reads of it, as the service says; null: it does not. */
   total: number | null;
 }
-
-/** Shorter waits are not shown. */
-const leastPacedMs = 200;
 
 /** The run at one moment: terminals, lines for pipes and pages show this and nothing else. */
 type ProgressSnapshot = ReturnType<ReturnType<typeof openProgress>['snapshot']>;
@@ -55,7 +52,7 @@ export function openProgress(connector: ConnectorName, clock: Clock) {
   };
 
   const entityOf = (name: EntityName): EntityState => {
-    const entity = entities.get(name) ?? newEntity(startedAtMs);
+    const entity = entities.get(name) ?? newEntity();
     entities.set(name, entity);
     return entity;
   };
@@ -76,18 +73,10 @@ export function openProgress(connector: ConnectorName, clock: Clock) {
       listings.set(nameOf(event), { entity: event.entity, rows: 0, total: null });
       entityOf(event.entity).isIncremental ||= event.isIncremental;
     },
-    'call-ended': ({ answer, entity: name, ms, pacedMs }) => {
-      if (answer !== 'ok') return;
-      run.retry = null;
-      if (name === null) return;
-      // A pause that the service asked for is shown while it lasts.
-      const isOwn = pacedMs >= leastPacedMs && clock.now() - ms - pacedMs >= run.throttledUntilMs;
-      entityOf(name).pacedMs = isOwn ? pacedMs : 0;
+    'call-ended': ({ answer }) => {
+      if (answer === 'ok') run.retry = null;
     },
-    'page-fetched': ({ entity, records }) => {
-      rate.add(records, clock.now());
-      entityOf(entity).rate.add(records, clock.now());
-    },
+    'page-fetched': ({ records }) => rate.add(records, clock.now()),
     'listing-counted': (event) => {
       const listing = listings.get(nameOf(event));
       if (listing !== undefined) listing.total = event.records;
@@ -151,9 +140,9 @@ export function openProgress(connector: ConnectorName, clock: Clock) {
     return id === null ? 'connecting' : null;
   };
 
-  const entitySnapshot = (name: EntityName, entity: EntityState, nowMs: number) => {
+  const entitySnapshot = (name: EntityName, entity: EntityState) => {
     const open = openOf(name);
-    const { rows, earlierRows, pages, setAside, isIncremental, pacedMs } = entity;
+    const { rows, earlierRows, pages, setAside, isIncremental } = entity;
     return {
       entity: name,
       /** Records that were read, by the runs that this one resumes too; one that came twice counts once. */
@@ -170,9 +159,6 @@ export function openProgress(connector: ConnectorName, clock: Clock) {
         (sum, { rows: read, total }) => (sum === null || total === null ? null : sum + Math.max(read, total)),
         open.length === 0 ? null : entity.endedRows,
       ),
-      recordsPerSecond: entity.rate.perSecond(nowMs).records,
-      /** Wait of its newest call under the configured rate; 0: too short to show. */
-      pacedMs: open.length === 0 ? 0 : pacedMs,
     };
   };
 
@@ -185,7 +171,7 @@ export function openProgress(connector: ConnectorName, clock: Clock) {
         ...run,
         connector,
         elapsedMs: nowMs - startedAtMs,
-        entities: Array.from(entities, ([name, entity]) => entitySnapshot(name, entity, nowMs)),
+        entities: Array.from(entities, ([name, entity]) => entitySnapshot(name, entity)),
         pagesPerSecond,
         recordsPerSecond,
         /** The wait that holds up the whole run; null while calls go through. */
@@ -195,7 +181,7 @@ export function openProgress(connector: ConnectorName, clock: Clock) {
   };
 }
 
-function newEntity(startedAtMs: number) {
+function newEntity() {
   return {
     rows: 0,
     earlierRows: 0,
@@ -204,8 +190,6 @@ function newEntity(startedAtMs: number) {
     isIncremental: false,
     /** Records of listings that have ended, or were read by earlier runs. */
     endedRows: 0,
-    pacedMs: 0,
-    rate: openRate(startedAtMs),
   };
 }
 
@@ -247,11 +231,6 @@ export function expectedText(expected: number | null, read: number): string | nu
   return expected === null || expected <= read || expected < leastExpected ? null : count(expected);
 }
 
-/** Nothing where calls need not wait: `rateLimit` is what a person may change. */
-export function pacedText({ pacedMs }: { readonly pacedMs: number }): readonly string[] {
-  return pacedMs === 0 ? [] : [`calls wait ${(pacedMs / 1000).toFixed(1)} s: rateLimit`];
-}
-
 /** Instead of the other side's message, which may be long. */
 const failureTexts: Partial<Record<ErrorCode, string>> = {
   UPSTREAM: 'answered with an error',
@@ -290,22 +269,19 @@ interface ProgressScreen {
 
 const redrawMs = 100;
 const lineMs = 10_000;
-/** A service that fails every other call would otherwise make two lines of each. */
-const leastBetweenMs = 10_000;
 
 /**
- * Shows a run's progress, and outside of a terminal a line for each failed attempt. Disposing it removes the live lines
- * and stops; nothing is drawn afterwards.
+ * Shows a run's progress, and outside of a terminal the place of a new sink. Disposing it removes the live lines and
+ * stops; nothing is drawn afterwards.
  */
 export function showProgress(connector: ConnectorName, screen: ProgressScreen, clock: Clock) {
   const progress = openProgress(connector, clock);
   const live = showLive(screen, clock, (style) => progressLines(progress.snapshot(), style));
-  const tell =
-    screen.style === null ? tellOutage((line) => screen.addLine(`${connector}: ${line}`), clock) : null;
   return {
     onEvent: (event: RunEvent): void => {
       progress.onEvent(event);
-      tell?.(event);
+      if (screen.style !== null || event.kind !== 'sink-made') return;
+      screen.addLine(`${connector}: made the sink ${event.sink}: ${event.place}`);
     },
     [Symbol.asyncDispose]: () => live[Symbol.asyncDispose](),
   };
@@ -361,9 +337,7 @@ export function progressLines(progress: ProgressSnapshot, style: ProgressStyle |
   }
   const rows = progress.entities.reduce((sum, entity) => sum + entity.rows, 0);
   const open = progress.entities.filter((entity) => entity.open > 0);
-  const reading = open.map(
-    (one) => `${printable(one.entity)} (${[recordsText(one), ...pacedText(one)].join(', ')})`,
-  );
+  const reading = open.map((one) => `${printable(one.entity)} (${recordsText(one)})`);
   const parts = [
     ...(progress.id === null ? [] : [counted(rows, 'record'), ...sums]),
     ...(reading.length === 0 ? [] : [`reading ${reading.join(', ')}`]),
@@ -373,13 +347,12 @@ export function progressLines(progress: ProgressSnapshot, style: ProgressStyle |
 }
 
 function entityLine(entity: EntitySnapshot, nameWidth: number, style: ProgressStyle): string {
-  const { open, setAside, pages, earlierRows, recordsPerSecond } = entity;
+  const { open, setAside, pages, earlierRows } = entity;
   const mark = open > 0 ? '>' : setAside > 0 ? '!' : '·';
   const parts = [
     `${mark} ${printable(entity.entity).padEnd(nameWidth)}`,
     recordsText(entity),
     ...(setAside > 0 ? [`${count(setAside)} failed`] : []),
-    ...(open > 0 ? [`${count(Math.round(recordsPerSecond))}/s`, ...pacedText(entity)] : []),
     pages === 0 && earlierRows > 0 ? 'read before the resume' : counted(pages, 'page'),
   ];
   const line = fitting(parts, '  ', style);
@@ -435,33 +408,4 @@ function colored(color: keyof typeof codes, line: string, style: ProgressStyle):
 function clip(line: string, style: ProgressStyle): string {
   // One column less than there are: a full last column makes some terminals wrap, and then redrawing climbs too far.
   return printableWithin(line, style.columns - 1);
-}
-
-/**
- * Reports in single lines when calls start to fail, each further attempt, and when the API answers again. Calls that
- * fail beside each other are reported once.
- */
-export function tellOutage(addLine: (line: string) => void, clock: Clock): OnRunEvent {
-  let sinceMs: number | null = null;
-  let shownAttempt = 0;
-  let shownAtMs = -Infinity;
-  return (event) => {
-    const now = clock.now();
-    if (event.kind === 'sink-away') addLine(sinkAwayText(event.message, event.leftMs));
-    if (event.kind === 'sink-made') addLine(`made the sink ${event.sink}: ${event.place}`);
-    if (event.kind === 'sink-back') addLine('the sink can be written to again');
-    const isAnswered = event.kind === 'run-started' || (event.kind === 'call-ended' && event.answer === 'ok');
-    if (isAnswered) {
-      if (shownAttempt > 0 && sinceMs !== null) {
-        addLine(`calls are answered again after ${duration(now - sinceMs)}`);
-      }
-      [sinceMs, shownAttempt] = [null, 0];
-    }
-    if (event.kind !== 'call-retried' || event.code === 'THROTTLED' || event.waitMs === 0) return;
-    sinceMs ??= now;
-    const isTooSoon = shownAttempt === 0 && now - shownAtMs < leastBetweenMs;
-    if (isTooSoon || event.attempt <= shownAttempt) return;
-    [shownAttempt, shownAtMs] = [event.attempt, now];
-    addLine(retryText(event, event.waitMs));
-  };
 }

@@ -300,7 +300,7 @@ const events: readonly RunEvent[] = [
   { kind: 'run-started', connector, run: 'r' as never, continues: null, due: 1 },
   { kind: 'walk-started', entity, params: {}, isIncremental: false, resumed: false },
   { kind: 'listing-counted', entity, params: {}, records: 30_000 },
-  { kind: 'call-ended', entity, answer: 'ok', ms: 100, waitedMs: 1500, pacedMs: 1500 },
+  { kind: 'call-ended', entity, answer: 'ok', ms: 100, waitedMs: 1500 },
 ];
 
 it('is what a terminal shows, at most every two seconds', () => {
@@ -315,7 +315,7 @@ it('is what a terminal shows, at most every two seconds', () => {
     clock.advance(1000);
   }
   expect(readShownProgress(shown.text())).toEqual({
-    entities: [{ entity, expected: 30_000, earlierRows: 0, pacedMs: 1500 }],
+    entities: [{ entity, expected: 30_000, earlierRows: 0 }],
     recordsPerSecond: 1000,
   });
   clock.advance(1999);

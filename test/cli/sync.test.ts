@@ -534,34 +534,26 @@ describe('several processes', () => {
   }
 });
 
-it(
-  'says which attempt failed while the API is away, and when it answers again',
-  { timeout: 60_000 },
-  async ({ folder }) => {
-    const port = await freePort();
-    const config = await writeCliConfig(folder, `http://127.0.0.1:${port}`);
-    const running = startCli(['sync', 'newsletter', '--select', 'lists', '--config', config], {
-      cwd: folder,
-      env: { SECRET: cliSecret },
-    });
-    await running.until('attempt 2 of 6');
-    const service = await startCliService({ port });
-    const { code, stdout, stderr } = await running.result;
-    await service.close();
-    expect(code).toBe(0);
-    expect(stdout).toMatch(/^newsletter: ok in /m);
-    const [made, ...lines] = stderr
-      .split('\n')
-      .filter((line) => !/^newsletter {2}\d/.test(line) && line !== '');
-    expect(made).toMatch(/^newsletter: made the sink main: /);
-    expect(lines[0]).toMatch(
-      /^newsletter: get an application token: connection refused \(ECONNREFUSED\), attempt 1 of 6, next (in \d+ s|one now)$/,
-    );
-    expect(lines[1]).toMatch(/^newsletter: .* attempt 2 of 6, next (in \d+ s|one now)$/);
-    expect(lines.at(-1)).toMatch(/^newsletter: calls are answered again after /);
-    expect(stderr).not.toContain('0 records');
-  },
-);
+it('says which attempt failed while the API is away', { timeout: 60_000 }, async ({ folder }) => {
+  const port = await freePort();
+  const config = await writeCliConfig(folder, `http://127.0.0.1:${port}`);
+  const running = startCli(['sync', 'newsletter', '--select', 'lists', '--config', config], {
+    cwd: folder,
+    env: { SECRET: cliSecret },
+  });
+  await running.until('of 6, next');
+  const service = await startCliService({ port });
+  const { code, stdout, stderr } = await running.result;
+  await service.close();
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/^newsletter: ok in /m);
+  const [made, away] = stderr.split('\n');
+  expect(made).toMatch(/^newsletter: made the sink main: /);
+  expect(away).toMatch(
+    /^newsletter {2}1\d\.\d s: get an application token: connection refused \(ECONNREFUSED\), attempt \d of 6, next (in \d+ s|one now)$/,
+  );
+  expect(stderr).not.toContain('0 records');
+});
 
 it('reports how many records the service counts, and reads the same as without', async ({ folder }) => {
   const totals = async (name: string, say: (records: readonly JsonObject[]) => number | null) => {

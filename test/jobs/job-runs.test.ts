@@ -572,7 +572,7 @@ describe('publications', () => {
       await job?.updateProgress({ starts: 3 });
       const publish = (): Promise<string> => Promise.resolve('published');
       await bench.start(schedules, syncs, { targets: [lake], publish, timings });
-      await bench.untilEvents(published('failed'));
+      await bench.untilEvents(published('poison'));
       await eventually(async () => (await publications.getFailedCount()) === 1);
       expect((await publications.getJob(id))?.failedReason).toBe('publish-lake: POISON');
       await sync(wiki);

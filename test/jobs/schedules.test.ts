@@ -14,9 +14,7 @@ import {
   addSync,
   type AddedJob,
   addBackfill,
-  firesAMinute,
   priorityOf,
-  readBacklog,
 } from '../../src/jobs/open-queue-set.ts';
 import { openQueues } from '../../src/jobs/open-queues.ts';
 import { type LastRun, defaultTimings } from '../../src/jobs/worker-context.ts';
@@ -600,56 +598,6 @@ describe('with more due jobs than free slots', () => {
     release();
     await bench.untilEvents(isEnd('done'), names.length + 3);
     expect(order).toEqual(['blocker', 'byhand', 'never', 'stale', 'soon', 'free', 'late', 'history']);
-  });
-});
-
-describe('the backlog of a sink', () => {
-  const minute = 60_000;
-  /** Records that many completed jobs, one each `everyMs`, the last one just now. */
-  async function ended(count: number, everyMs: number): Promise<void> {
-    const now = Date.now();
-    for (let at = 0; at < count; at += 1) {
-      await bench.client.zadd(bench.syncs.toKey('completed'), now - at * everyMs, `job-${at}`);
-    }
-  }
-  const wait = async (count: number): Promise<void> => {
-    for (let at = 0; at < count; at += 1) {
-      await bench.queues.enqueue(warehouse.id, nameOf(`c${at}`), 'manual');
-    }
-  };
-  const backlog = async (schedules: readonly Schedule[]): ReturnType<typeof readBacklog> => {
-    const queues = { redis: bench.client, syncs: () => bench.syncs };
-    const waiting = await bench.syncs.getJobCountByTypes('waiting', 'prioritized');
-    return await readBacklog(queues, { sinkId: warehouse.id, waiting, schedules }, Date.now());
-  };
-
-  it('is empty if no job waits', async () => {
-    expect(await backlog([every(minute)])).toMatchObject({ waiting: 0, endsInMs: 0 });
-  });
-
-  // Proves promise 12
-  it('ends if more jobs are done than become due, else never', async () => {
-    await wait(20);
-    await ended(100, minute / 20);
-    const { doneAMinute, dueAMinute, endsInMs } = await backlog(
-      Array.from({ length: 10 }, () => every(minute)),
-    );
-    expect([Math.round(doneAMinute), dueAMinute]).toEqual([20, 10]);
-    expect(endsInMs / minute).toBeCloseTo(2, 0);
-    const tooMany = Array.from({ length: 30 }, () => every(minute));
-    expect(await backlog(tooMany)).toMatchObject({ waiting: 20, dueAMinute: 30, endsInMs: Infinity });
-  });
-
-  it('never ends if no job was done for ten minutes', async () => {
-    await wait(1);
-    await bench.client.zadd(bench.syncs.toKey('completed'), Date.now() - 11 * minute, 'long-ago');
-    expect(await backlog([])).toMatchObject({ waiting: 1, doneAMinute: 0, endsInMs: Infinity });
-  });
-
-  it('counts cron patterns by their slots', () => {
-    const now = Date.UTC(2026, 10, 22);
-    expect(firesAMinute(cron('*/5 * * * *'), now)).toBeCloseTo(0.2);
-    expect(firesAMinute(cron('0 3 * * *'), now) * 24 * 60).toBeCloseTo(1, 0);
   });
 });
 

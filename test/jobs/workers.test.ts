@@ -295,7 +295,7 @@ describe('workers', () => {
     expect(await worker.state()).toEqual({
       isReady: true,
       problems: [],
-      depth: [{ sink: 'warehouse', waiting: 1, delayed: 0, active: 1, failed: 0, endsInMs: Infinity }],
+      depth: [{ sink: 'warehouse', waiting: 1, delayed: 0, active: 1, failed: 0 }],
     });
   });
 

@@ -209,7 +209,7 @@ describe('the page of a connector', () => {
     const expected = 12_000;
     const progress = readShownProgress(
       JSON.stringify({
-        entities: [{ entity, expected, earlierRows: 0, pacedMs: 0 }],
+        entities: [{ entity, expected, earlierRows: 0 }],
         recordsPerSecond: 40,
       }),
     );

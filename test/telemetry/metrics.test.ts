@@ -93,7 +93,6 @@ const called = (part: Partial<Extract<RunEvent, { kind: 'call-ended' }>>): RunEv
   answer: 'ok',
   ms: 300,
   waitedMs: 0,
-  pacedMs: 0,
   ...part,
 });
 
@@ -312,7 +311,7 @@ describe('the gauges read at a scrape', () => {
         Promise.resolve({
           ...emptySample,
           connectors: [sampled(newsletter), sampled(wiki, { words: new Set(['paused']) })],
-          depth: [{ sink: 'warehouse', waiting: 1, delayed: 2, active: 3, failed: 4, endsInMs: Infinity }],
+          depth: [{ sink: 'warehouse', waiting: 1, delayed: 2, active: 3, failed: 4 }],
         }),
     });
     const value = await series(metrics);

@@ -8,7 +8,7 @@ import {
 } from '../../src/core/names.ts';
 import { noCounts } from '../../src/core/records.ts';
 import { printable, printableWithin } from '../../src/telemetry/format.ts';
-import { openProgress, progressLines, showProgress, tellOutage } from '../../src/telemetry/progress.ts';
+import { openProgress, progressLines, showProgress } from '../../src/telemetry/progress.ts';
 import { instantClock } from '../support/instant-clock.ts';
 
 const newsletter = connectorName('newsletter');
@@ -52,14 +52,7 @@ const sealed = (entity: EntityName, id = ''): RunEvent => ({
   params: { id },
   proof: 'seam',
 });
-const answered = (entity: EntityName | null = null, pacedMs = 0): RunEvent => ({
-  kind: 'call-ended',
-  entity,
-  answer: 'ok',
-  ms: 1,
-  waitedMs: pacedMs,
-  pacedMs,
-});
+const answered: RunEvent = { kind: 'call-ended', entity: null, answer: 'ok', ms: 1, waitedMs: 0 };
 
 describe('progress', () => {
   it('counts rows, pages and walks, and grows the number of walks with what pages bring to light', () => {
@@ -109,21 +102,6 @@ describe('progress', () => {
     expect(run.summary()).toMatch(/, PostgreSQL at db is read-only, trying for another 49 s$/);
     run.add({ kind: 'sink-back' });
     expect(run.summary()).not.toContain('PostgreSQL');
-    const lines: string[] = [];
-    const tell = tellOutage((line) => lines.push(line), instantClock());
-    tell(away);
-    tell({ kind: 'sink-back' });
-    expect(lines).toEqual([
-      'PostgreSQL at db is read-only, trying for another 58 s',
-      'the sink can be written to again',
-    ]);
-  });
-
-  it('names rateLimit where calls wait for it, and not what was a pause of the service', () => {
-    const text = (...events: RunEvent[]): string => play([started(), walk(members), ...events]).lines();
-    expect(text(answered(members, 400))).toContain('calls wait 0.4 s: rateLimit');
-    expect(text(answered(members, 400), answered(members, 10))).not.toContain('rateLimit');
-    expect(text({ kind: 'throttled', waitMs: 1 }, answered(members, 400))).not.toContain('rateLimit');
   });
 
   it('tells a wait for the rate limit from work, and from an API that is away', () => {
@@ -139,7 +117,7 @@ describe('progress', () => {
     expect(away.lines().split('\n').at(-1)).toBe(
       'cannot reach api.example: connection refused, attempt 3 of 6, next in 8 s',
     );
-    away.add(answered());
+    away.add(answered);
     expect(away.summary()).not.toContain('api.example');
   });
 
@@ -217,7 +195,7 @@ describe('how fast a run is', () => {
     run.tenSeconds(lists, 1000);
     expect(run.summary()).toContain('1,000 records/s, 1.0 requests/s');
     expect(run.summary()).toContain('reading lists (10,000 of 30,000 records)');
-    expect(run.lineOf(lists)).toMatch(/ 1,000\/s {2}10 pages$/);
+    expect(run.lineOf(lists)).toMatch(/ 10 pages$/);
   });
 });
 
@@ -246,42 +224,12 @@ describe('the display', () => {
     const enough = gate(3, lines);
     const redraw = () => expect.unreachable('nothing can be redrawn');
     const display = showProgress(newsletter, { style: null, redraw, addLine: enough.add }, clock);
+    display.onEvent({ kind: 'sink-made', sink: 'main', place: '/data/main.db' });
     await enough.reached;
     await display[Symbol.asyncDispose]();
     expect(clock.sleeps.every((ms) => ms === 10_000)).toBe(true);
-    expect(lines[0]).toContain('newsletter  10.0 s: connecting');
-  });
-
-  it('reports each further failed attempt in one line where there is no terminal, and the first answer', () => {
-    const clock = instantClock();
-    const lines: string[] = [];
-    const tell = tellOutage((line) => lines.push(line), clock);
-    // Four calls beside each other.
-    for (const attempt of [1, 1, 1, 1, 2, 2, 1, 2, 3]) {
-      clock.advance(100);
-      tell(retried(attempt, 1000 * attempt));
-    }
-    tell({ ...retried(1, 1000), code: 'THROTTLED' });
-    tell(retried(4, 0));
-    tell(answered());
-    expect(lines).toEqual([
-      ...[1, 2, 3].map(
-        (nth) => `cannot reach api.example: connection refused, attempt ${nth} of 6, next in ${nth} s`,
-      ),
-      'calls are answered again after 800 ms',
-    ]);
-  });
-
-  it('does not write a line for each call of a service that fails every other one', () => {
-    const clock = instantClock();
-    const lines: string[] = [];
-    const tell = tellOutage((line) => lines.push(line), clock);
-    for (let call = 0; call < 200; call += 1) {
-      clock.advance(100);
-      tell(retried(1, 50));
-      tell(answered());
-    }
-    expect(lines).toHaveLength(4);
+    expect(lines[0]).toBe('newsletter: made the sink main: /data/main.db');
+    expect(lines[1]).toContain('newsletter  10.0 s: connecting');
   });
 });
 

@@ -49,7 +49,7 @@ export async function callWithRetries<T>(call: Call<T>): Promise<T> {
       try {
         // Get the token first: calls that wait for it after taking a turn would all start together.
         await call.token?.();
-        const value = await budget.run((waits) => attemptOnce(call, waits), signal);
+        const value = await budget.run((waitedMs) => attemptOnce(call, waitedMs), signal);
         brokenAnswers?.ended(call, null);
         return value;
       } catch (error) {
@@ -71,7 +71,7 @@ type CallEnded = Extract<RunEvent, { readonly kind: 'call-ended' }>;
 
 async function attemptOnce<T>(
   { facts, token, send, clock, budget, onEvent, signal }: Call<T>,
-  waits: CallWaits,
+  waitedMs: number,
 ): Promise<T> {
   // Without a call failure inside: the token's own request has already been retried.
   const current = (await token?.()) ?? null;
@@ -79,7 +79,7 @@ async function attemptOnce<T>(
   budget.takeCall();
   const sentAt = clock.now();
   const ended = (answer: CallEnded['answer']): void =>
-    onEvent({ kind: 'call-ended', entity: facts.entity, answer, ms: clock.now() - sentAt, ...waits });
+    onEvent({ kind: 'call-ended', entity: facts.entity, answer, ms: clock.now() - sentAt, waitedMs });
   let value: T;
   try {
     value = await send(current);
@@ -228,9 +228,6 @@ function startRepeating(call: object) {
   return { call, outcome, settle };
 }
 
-/** Waits of one attempt, as in `call-ended`. */
-export type CallWaits = Pick<Extract<RunEvent, { readonly kind: 'call-ended' }>, 'waitedMs' | 'pacedMs'>;
-
 /** Highest rate that a config may ask for. */
 const mostPerSecond = 1_000;
 
@@ -273,19 +270,17 @@ export function openCallBudget(options: CallBudgetOptions) {
      * Runs one attempt when concurrency, rate and pauses let it, and tells it how long they made it wait. Rejects at
      * once when the signal is aborted, also from the queue.
      */
-    async run<T>(attempt: (waits: CallWaits) => Promise<T>, signal: AbortSignal): Promise<T> {
+    async run<T>(attempt: (waitedMs: number) => Promise<T>, signal: AbortSignal): Promise<T> {
       checkCall();
       const queuedAt = clock.now();
       return await queue.add(
         async () => {
-          const takenAt = clock.now();
           const turn = await pace
             .turn(signal)
             .then(() => shared()?.enter(signal))
             .finally(() => (costs.waitedMs += clock.now() - queuedAt));
           try {
-            const startedAt = clock.now();
-            return await attempt({ waitedMs: startedAt - queuedAt, pacedMs: startedAt - takenAt });
+            return await attempt(clock.now() - queuedAt);
           } finally {
             // The result of the attempt matters; a turn that cannot be released expires.
             await turn?.release().catch(() => undefined);

@@ -12,7 +12,6 @@ const called = (entity: string | null): RunEvent => ({
   answer: 'ok',
   ms: 1,
   waitedMs: 0,
-  pacedMs: 0,
 });
 
 describe('what a person asks of the runs of a sync', () => {
