@@ -18,7 +18,6 @@ import type { LedgerReader, Sink } from '../sinks/sink-access.ts';
 import type { FileSource, ConnectorOrigin } from '../source/source.ts';
 import type { App, AppOptions, AskedRun, RunEnd, SyncRequest } from './app.ts';
 import { applyRetention } from './apply-retention.ts';
-import { openShownProgress } from './shown-progress.ts';
 
 /** Dependencies of a run. */
 export interface RunParts extends AppOptions {
@@ -128,7 +127,6 @@ async function readInto(
     storedIn.sink === connector.sink ? { stored: (await sink.history.origins([name]))[0] ?? null } : {};
   const maxCalls = run.maxCalls ?? null;
   await using source = await parts.openSource(connector, signal, { onEvent, maxCalls, ...known });
-  const progress = openShownProgress(connector.name, clock);
   await using cancel = watchCancel(sink.history);
   const origin = await source.origin(signal);
   const report = await syncConnector({
@@ -145,10 +143,8 @@ async function readInto(
     run: { ...run, ...actOf(run), guards: settings.guards },
     onEvent: (event) => {
       cancel.onEvent(event);
-      progress.onEvent(event);
       onEvent(event);
     },
-    shownProgress: progress.text,
     signal: AbortSignal.any([signal, cancel.signal]),
   });
   if (report.outcome === 'ok') await removeExpired(parts, connector, sink, { onEvent, signal });

@@ -93,15 +93,14 @@ function watchSink(sink: SinkSettings) {
 
 /**
  * History of one connector, each list newest first and at most `limit` long. `counts`: the work of the newest run so
- * far; `progress`: the state that its process shows.
+ * far.
  */
 export async function readConnectorHistory({ name, sink }: ConnectorSettings, limit: number) {
   await using history = await openExistingHistory(sink);
   const runs = (await history?.runs({ connector: name, limit })) ?? [];
-  const newest = runs[0];
+  const [newest] = runs;
   return {
     runs,
-    progress: newest?.state === 'running' ? ((await history?.progress(newest.run)) ?? null) : null,
     counts: newest === undefined ? [] : ((await history?.counts(newest.run)) ?? []),
     actions: (await history?.actions({ connector: name, limit })) ?? [],
     drift: (await history?.drift(name)) ?? [],

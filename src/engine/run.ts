@@ -32,8 +32,6 @@ export interface SyncOptions {
   readonly doubtsAccount?: boolean;
   readonly clock: Clock;
   readonly onEvent: OnRunEvent;
-  /** Progress of the run, for people: stored with a page whenever it returns a text. */
-  readonly shownProgress?: () => string | null;
   /** Options of a run that is not an ordinary sync. */
   readonly run?: Partial<RunOptions>;
   /**

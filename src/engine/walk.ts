@@ -38,7 +38,7 @@ interface SharedByWalks {
   readonly onStored?: (entity: EntityName, newlyDue: number) => void;
 }
 
-type WalkingRun = Pick<Run, 'source' | 'tally' | 'capMs' | 'clock' | 'onEvent' | 'shownProgress' | 'signal'> &
+type WalkingRun = Pick<Run, 'source' | 'tally' | 'capMs' | 'clock' | 'onEvent' | 'signal'> &
   Pick<Run, 'id' | 'definition' | 'entities' | 'policies' | 'concurrency'> & {
     readonly asked: Pick<Run['asked'], 'window'>;
   };
@@ -440,9 +440,8 @@ type ReadyPage = ReturnType<typeof makeReady>['page'];
 async function storePage(walk: Walk, page: ReadyPage): Promise<void> {
   const { run, commits, inFlight, partition } = walk;
   const { tally, onEvent } = run;
-  const shown = run.shownProgress?.() ?? null;
   const committed = await commits
-    .submit(shown === null ? page.commit : { ...page.commit, shown })
+    .submit(page.commit)
     .catch((error: unknown) => {
       onEvent({ kind: 'page-dropped', entity: partition.entity, bytes: page.bytes });
       throw error;

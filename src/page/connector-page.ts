@@ -4,7 +4,6 @@ import { overviewOf } from '../app/connector-states.ts';
 import { failureLimit, readStatuses, type StoredConnector } from '../app/read-statuses.ts';
 import { recordsRead, rowsWritten } from '../app/run-totals.ts';
 import { isGone } from '../app/find-run.ts';
-import { readShownProgress } from '../app/shown-progress.ts';
 import { readConnectorHistory, type WatchedSinks } from '../app/watch-sinks.ts';
 import type { Instant } from '../core/clock.ts';
 import { grouped } from '../core/grouped.ts';
@@ -16,7 +15,6 @@ import type { NotedAction } from '../sinks/requests.ts';
 import { damageAdvice, damageText } from '../sinks/sink-access.ts';
 import type { DriftRow } from '../sinks/readings.ts';
 import type { EntityStatus, RunSummary } from '../sinks/ledger-reader.ts';
-import { expectedText } from '../telemetry/progress.ts';
 import { count, counted, duration, printable } from '../telemetry/format.ts';
 import { actionDetail, keylessText, signInText } from '../wording/connector-text.ts';
 import {
@@ -72,14 +70,7 @@ export async function readConnectorPage(
     shown,
     /** Progress of the current run; null: there is none. */
     running:
-      newest?.state === 'running'
-        ? {
-            run: newest,
-            counts: past.counts,
-            progress: readShownProgress(past.progress),
-            isLost: isLost(stored),
-          }
-        : null,
+      newest?.state === 'running' ? { run: newest, counts: past.counts, isLost: isLost(stored) } : null,
     targets: [...settings.publish.values()].filter((target) => target.connectors.includes(connector)),
   } as const;
 }
@@ -337,39 +328,28 @@ function likeOnes(failures: readonly Failed[], what: string) {
 
 type Running = NonNullable<ConnectorData['running']>;
 
-const runningColumns = ['entity', ...numbers('read', 'of', 'written', 'stored before')];
+const runningColumns = ['entity', ...numbers('read', 'written', 'stored before')];
 
-/** Rows that a run in progress has stored so far, and its speed, as its process reports them. */
+/** Rows that a run in progress has stored so far. */
 export function progressSection(
-  { run, counts, progress, isLost }: Running,
+  { run, counts, isLost }: Running,
   { stored }: Pick<ConnectorData, 'stored'>,
 ): SafeHtml {
-  const shown = new Map((progress?.entities ?? []).map((one) => [one.entity, one]));
   const before = new Map((stored?.status?.entities ?? []).map(({ entity, rows }) => [entity, rows]));
-  const rows = counts.map(({ entity, fetched, duplicate, inserted, updated }) => {
-    const { expected = null, earlierRows = 0 } = shown.get(entity) ?? {};
-    const read = earlierRows + fetched - duplicate;
-    return [
-      entity,
-      count(read),
-      expectedText(expected, read) ?? '',
-      count(inserted + updated),
-      count(Math.max(0, (before.get(entity) ?? 0) - inserted)),
-    ];
-  });
+  const rows = counts.map(({ entity, fetched, duplicate, inserted, updated }) => [
+    entity,
+    count(fetched - duplicate),
+    count(inserted + updated),
+    count(Math.max(0, (before.get(entity) ?? 0) - inserted)),
+  ]);
   return html`<section class="notice" aria-label="Run in progress">
     <h2>${isLost ? 'Its process has ended' : 'Running'}</h2>
     <p>
       <a href="../runs/${run.run}">Run</a> since
-      ${exactly(run.startedAt)}${isLost ? '; the next run resumes from what it stored' : paceText(progress)}.
+      ${exactly(run.startedAt)}${isLost ? '; the next run resumes from what it stored' : ''}.
     </p>
     ${rows.length === 0 ? '' : wideTable('Run in progress', runningColumns, rows)}
   </section>`;
-}
-
-function paceText(progress: Running['progress']): string {
-  if (progress === null) return '';
-  return `, ${count(Math.round(progress.recordsPerSecond))} records a second`;
 }
 
 interface Entry {

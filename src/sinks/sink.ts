@@ -123,8 +123,6 @@ export interface PageCommit {
    * in full.
    */
   readonly followed?: PageLength;
-  /** Progress of the run, for people who read the ledger; at most a few KiB. */
-  readonly shown?: string;
   /** Undeclared or misfitting fields of the page: entity, field name, JSON type. */
   readonly drift: readonly FieldDrift[];
 }

@@ -227,7 +227,7 @@ function nameOf({ entity, params }: ListingOf): string {
 const leastExpected = 100;
 
 /** `12,000`; null where it says no more than the number that was read. */
-export function expectedText(expected: number | null, read: number): string | null {
+function expectedText(expected: number | null, read: number): string | null {
   return expected === null || expected <= read || expected < leastExpected ? null : count(expected);
 }
 

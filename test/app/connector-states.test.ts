@@ -2,15 +2,12 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect } from 'vitest';
 import { overviewOf, readOverviews } from '../../src/app/connector-states.ts';
-import { openShownProgress, readShownProgress } from '../../src/app/shown-progress.ts';
 import { openServedLedgers, sampleWorker } from '../../src/app/start-scheduled-runs.ts';
 import { readConnectorHistory, watchSinks } from '../../src/app/watch-sinks.ts';
 import { instant, systemClock } from '../../src/core/clock.ts';
 import { SyncError } from '../../src/core/errors.ts';
-import type { RunEvent } from '../../src/core/events.ts';
 import { healthWords, type Health } from '../../src/core/health.ts';
-import { isConnectorName, isDeclaredName, type ConnectorName } from '../../src/core/names.ts';
-import { noCounts } from '../../src/core/records.ts';
+import type { ConnectorName } from '../../src/core/names.ts';
 import { failedStart } from '../../src/engine/sync-connector.ts';
 import { openApp, status } from '../../src/library.ts';
 import { openNotifier } from '../../src/notify/open-notifier.ts';
@@ -21,7 +18,6 @@ import type { Sink } from '../../src/sinks/sink-access.ts';
 import { openMetrics } from '../../src/telemetry/metrics.ts';
 import { Bench, entityReport, identity, members, report, type SinkKind } from '../contracts/sink/fixture.ts';
 import { cliSecret, writeCliConfig, openCliWorld } from '../support/cli-world.ts';
-import { instantClock } from '../support/instant-clock.ts';
 import { it } from '../support/it.ts';
 import { openMcpClient } from '../support/mcp-client.ts';
 import { startReceiver } from '../support/notify/receiver.ts';
@@ -292,34 +288,4 @@ describe.each(['sqlite', 'jsonl', 'postgres'] as const)('the watched sinks of a 
     expect(recent?.map(({ run }) => run)).toEqual([newest.runs[0]?.run]);
     expect(newest.counts).toMatchObject([{ entity: 'lists', fetched: 3 }]);
   });
-});
-
-const [connector, entity] = ['newsletter', 'lists'];
-if (!isConnectorName(connector) || !isDeclaredName(entity)) throw new Error('expected names');
-const events: readonly RunEvent[] = [
-  { kind: 'run-started', connector, run: 'r' as never, continues: null, due: 1 },
-  { kind: 'walk-started', entity, params: {}, isIncremental: false, resumed: false },
-  { kind: 'listing-counted', entity, params: {}, records: 30_000 },
-  { kind: 'call-ended', entity, answer: 'ok', ms: 100, waitedMs: 1500 },
-];
-
-it('is what a terminal shows, at most every two seconds', () => {
-  const clock = instantClock();
-  const shown = openShownProgress(connector, clock);
-  for (const event of events) shown.onEvent(event);
-  expect(shown.text()).toBeNull();
-  for (let second = 0; second < 10; second += 1) {
-    shown.onEvent({ kind: 'page-fetched', entity, records: 1000, bytes: 1, ms: 1 });
-    const counts = { ...noCounts, fetched: 1000, inserted: 1000 };
-    shown.onEvent({ kind: 'page-committed', entity, params: {}, counts, newlyDue: 0, bytes: 1 });
-    clock.advance(1000);
-  }
-  expect(readShownProgress(shown.text())).toEqual({
-    entities: [{ entity, expected: 30_000, earlierRows: 0 }],
-    recordsPerSecond: 1000,
-  });
-  clock.advance(1999);
-  expect(shown.text()).toBeNull();
-  clock.advance(1);
-  expect(shown.text()).not.toBeNull();
 });

@@ -1,7 +1,7 @@
-import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
+import type { EntityName } from '../../core/names.ts';
 import { sumsByEntity } from '../../core/records.ts';
 import { countPage, countPartial, addCounts, keepQuarantined } from './counts.ts';
-import { type Tx, ask } from '../../sql/database.ts';
+import { ask } from '../../sql/database.ts';
 import type { CommittedPage, PageCommit } from '../sink.ts';
 import { noteDrift } from './drift/note-drift.ts';
 import type { Commit } from './ledger.ts';
@@ -75,7 +75,6 @@ export async function commitPages(
   const counted = await countPages(commit, placed, stored);
   const counts = counted.map((one) => one.counts);
   addCounts(tx, current.run, sumsByEntity(counts.flat()));
-  noteShown(tx, { connector, run: current.run }, pages);
   const refused = pages.flatMap((page) => page.refused);
   keepQuarantined(tx, connector, refused, stamp);
   const drift = pages.flatMap((page) => page.drift);
@@ -89,21 +88,6 @@ export async function commitPages(
     const unsealed = ofRun.length === 0 ? {} : { unsealed: ofRun };
     return { ...one, newlyDue: (newlyDue[index] ?? 0) + ids.length, ...unsealed };
   });
-}
-
-/** Notes the run's progress for people, from the newest page that reports it. */
-function noteShown(
-  tx: Tx,
-  of: { readonly connector: ConnectorName; readonly run: RunId },
-  pages: readonly PageCommit[],
-): void {
-  const shown = pages.findLast((page) => page.shown !== undefined)?.shown;
-  if (shown === undefined) return;
-  tx.put(
-    `INSERT INTO _sync_progress (connector, run, shown) VALUES (:connector, :run, :shown)
-     ON CONFLICT (connector) DO UPDATE SET run = excluded.run, shown = excluded.shown`,
-    { ...of, shown },
-  );
 }
 
 /**

@@ -400,7 +400,7 @@ export async function forgetConnector(
   also: readonly string[] = [],
 ): Promise<void> {
   await dropFacts(tx, connector, ['_sync_actions', '_sync_purge_keys', '_sync_purged', '_sync_purge_work']);
-  const small = ['_sync_raw', '_sync_progress', '_sync_tables', '_sync_connectors', '_sync_copies'];
+  const small = ['_sync_raw', '_sync_tables', '_sync_connectors', '_sync_copies'];
   for (const table of [...small, ...also]) await clearFacts(tx, table, connector);
 }
 

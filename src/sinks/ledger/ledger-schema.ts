@@ -76,9 +76,6 @@
  * `_sync_versions`: entities whose rows have versions. `since`: from then on every one is kept, until `ended_at` where
  * that was switched off; those that were kept stay.
  *
- * `_sync_progress`: how far the run in progress of a connector is, as its process shows it to people. Written with its
- * pages and removed when it ends; nothing else reads it.
- *
  * `_sync_purged`: a record that was purged, by the HMAC of its entity and key; `seq` is the newest change number at
  * that time, so that later lines of the record are not taken for purged ones; `is_asked` 0: it went as one below a
  * record that was asked for. `_sync_purge_keys`: the secret of the connector's HMACs. `_sync_purge_work`: what purges
@@ -409,12 +406,6 @@ CREATE TABLE _sync_versions (
   ended_at TEXT,
   PRIMARY KEY (connector, entity)
 );
-
-CREATE TABLE _sync_progress (
-  connector TEXT PRIMARY KEY,
-  run TEXT NOT NULL,
-  shown TEXT NOT NULL
-) WITH (fillfactor = 50);
 
 CREATE TABLE _sync_purged (
   connector TEXT NOT NULL,

@@ -610,7 +610,6 @@ export function resetting(kind: SinkKind): void {
           ['_sync_masks', 'entity, mask, key_id', "'unread', 'm', 'k'"],
           ['_sync_versions', 'entity, since', "'unread', ''"],
           ['_sync_retained', 'entity, complete_after, checked_at', "'unread', 0, ''"],
-          ['_sync_progress', 'run, shown', "'r', '{}'"],
         ] as const) {
           await bench().ledger(
             `INSERT INTO ${table} (connector, ${columns}) VALUES ('${connector}', ${values})

@@ -274,22 +274,6 @@ export function finishing(kind: SinkKind): void {
     return walk;
   }
 
-  everywhere(
-    'keeps what the newest page says of the run in progress for people, until the run ends',
-    async () => {
-      const { sink, started, commit, finish } = await bench().walking();
-      const shown = async (): Promise<string | null> => await sink.history.progress(started.run);
-      expect(await shown()).toBeNull();
-      await commit([member('1')], { shown: '{"leftMs":1}' });
-      await commit([member('2')]);
-      expect(await shown()).toBe('{"leftMs":1}');
-      await commit([member('3')], { shown: '{"leftMs":2}', seal: sealed });
-      expect(await shown()).toBe('{"leftMs":2}');
-      await finish();
-      expect([await shown(), await count('_sync_progress')]).toEqual([null, 0]);
-    },
-  );
-
   everywhere('stores the report word for word, bigints in parameters too', async () => {
     const { sink, started } = await runWithOneRecord();
     const failure = {

@@ -59,11 +59,6 @@ export function ledgerReader(
     run: asked(readRun),
     recentRuns: asked(readRecentRuns),
     counts: asked(countsOfRun),
-    /** Progress of a run, as its process has written it for people; null: it has written nothing. */
-    progress: asked(async (tx, run: RunId) => {
-      const sql = 'SELECT shown FROM _sync_progress WHERE run = :run';
-      return (await cellOf<string>(tx, sql, { run })) ?? null;
-    }),
     origins: asked(storedOrigins),
     doubts: asked(readDoubts),
     /** Connectors by name; only these where they are given. One pass over the sink either way. */

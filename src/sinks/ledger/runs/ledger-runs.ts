@@ -221,7 +221,6 @@ export async function finishRun(commit: Commit, report: RunReport): Promise<RunR
   }
   if (isDoubted(stored)) await forbidContinuing(tx, connector);
   forgetRuns(commit);
-  tx.put('DELETE FROM _sync_progress WHERE connector = :connector', { connector });
   pruneHours(tx, connector, stamp.now);
   pruneActions(tx, connector, stamp.now);
   return wrong;
