@@ -1,8 +1,8 @@
 import type { StoredConnector } from '../app/read-statuses.ts';
 import { recordsRead, rowsWritten, tookMs } from '../app/run-totals.ts';
-import { instant } from '../core/clock.ts';
 import { addCounts, noCounts, type PageCounts } from '../core/records.ts';
 import { wholeJson } from '../core/canonical-json.ts';
+import { firstNames } from '../definitions/suggest-name.ts';
 import { undatedText } from '../engine/prepare/change-span.ts';
 import type { EntityStatus } from '../sinks/ledger-reader.ts';
 import type {
@@ -12,7 +12,7 @@ import type {
   RunReport,
   Withholding,
 } from '../sinks/run-report.ts';
-import { count, counted, duration, printable, toTheMinute } from '../telemetry/format.ts';
+import { count, counted, duration, printable } from '../telemetry/format.ts';
 
 /**
  * Describes a run: a row for each entity and one for all. The numbers add up from left to right: read = inserted +
@@ -290,37 +290,26 @@ export function deleteLines(report: RunReport, program: string): readonly string
   return [
     ...withheldLines(connector, entities, program),
     ...(pending.length === 0 ? [] : [pendingText(pending)]),
-    ...toConfirmLines(report, null),
+    ...toConfirmLines(report),
   ];
 }
 
-/**
- * Records that later runs request by `get`, and when that will be done; empty if there are none. `everyMs`: the
- * connector's schedule; null: it has none, or is paused.
- */
-export function toConfirmLines(
-  { entities, confirmation, finishedAt }: Pick<RunReport, 'entities' | 'confirmation' | 'finishedAt'>,
-  everyMs: number | null,
-): readonly string[] {
+/** Records that later runs request by `get`, and in how many runs; empty if there are none. */
+function toConfirmLines({ entities, confirmation }: RunReport): readonly string[] {
   const waiting = entities.filter(({ toConfirm }) => toConfirm > 0);
   if (waiting.length === 0 || confirmation === undefined) return [];
-  const { callsPerRun, requestsPerSecond } = confirmation;
+  const { callsPerRun } = confirmation;
   const rows = waiting.reduce((sum, { toConfirm }) => sum + toConfirm, 0);
-  const runs = Math.ceil(rows / callsPerRun);
   const parts = waiting.map(({ entity, toConfirm }) => `${count(toConfirm)} of ${entity}`);
-  const inRuns =
-    runs === 1 ? 'the next run' : `the next ${count(runs)} runs, up to ${count(callsPerRun)} in each`;
-  const calls = `${duration((rows / requestsPerSecond) * 1000)} of calls at ${requestsPerSecond} a second`;
-  const when =
-    everyMs === null
-      ? ''
-      : `; at its schedule by about ${toTheMinute(instant(Date.parse(finishedAt) + runs * everyMs))}`;
-  return [`still to be asked for by get: ${parts.join(', ')}, in ${inRuns} (${calls})${when}`];
+  const runs = counted(Math.ceil(rows / callsPerRun), 'run');
+  return [
+    `still to be asked for by get: ${parts.join(', ')}, in ${runs} of up to ${counted(callsPerRun, 'call')}`,
+  ];
 }
 
 /** Deletes that a connector's last run withheld, and rows that later runs still have to check. */
 export function missingLines(
-  { connector: { name, schedule }, paused, status }: StoredConnector,
+  { connector: { name }, status }: StoredConnector,
   program: string,
 ): readonly string[] {
   const report = status?.lastRun?.report ?? null;
@@ -333,11 +322,10 @@ export function missingLines(
   const others = [...missing.values()].reduce((sum, rows) => sum + rows, 0) - shown;
   const lines = withheldLines(name, withheld, program);
   if (others <= 0) return lines;
-  const everyMs = paused === null && schedule?.kind === 'every' ? schedule.everyMs : null;
   return [
     ...lines,
     `${counted(others, 'row')} may be deleted at the source: kept until a later run is certain`,
-    ...(report === null ? [] : toConfirmLines(report, everyMs)),
+    ...(report === null ? [] : toConfirmLines(report)),
   ];
 }
 
@@ -360,63 +348,36 @@ function withheldLines(connector: string, entities: readonly MissingOf[], progra
   ];
 }
 
+/** Why rows are kept, where the limit alone does not say it. */
+const withheldReasons: Readonly<Record<NonNullable<MissingOf['withheldBecause']>, string>> = {
+  empty: ': the listing came back empty, and a second complete read has to agree',
+  replaced: ': none of the stored rows came back, only other records. Is it still the same account?',
+  adopted: ': the connector was adopted from another address, and no "sync --full" has agreed with it yet',
+  along: '',
+  share: '',
+};
+
 function withheldText({ entity, withheld, withheldBecause, withholding }: MissingOf): string {
-  const kept = withholding?.along.some(({ rows }) => rows > 0) === true ? 'all kept' : 'kept';
-  const along = withholding === null ? '' : alongText(withholding);
-  const look = withheld === 1 ? 'looks deleted' : 'look deleted';
-  const limit = withholding === null ? '' : ` (limit: ${limitText(withholding)})`;
-  switch (withheldBecause) {
-    case 'empty':
-      return `! ${entity}: the listing came back empty; ${counted(withheld, 'stored row')} ${look}${along}; ${kept} until a second complete read agrees${limit}`;
-    case 'replaced':
-      return `! ${entity}: none of the ${counted(withheld, 'stored row')} came back, only other records${along}; ${kept}. Is it still the same account?`;
-    case 'adopted':
-      return `! ${entity}: ${count(withheld)} ${look}${along}; ${kept}: the connector was adopted from another address, and no "sync --full" has agreed with it yet`;
-    case 'along':
-      return `! ${entity}: ${count(withheld)} ${look}${along}; ${kept}${limit}`;
-    case 'share':
-    case null: {
-      if (withholding === null) return `! ${entity}: ${count(withheld)} ${look}; ${kept}`;
-      const { dayAgo, deletedInDay, below } = withholding;
-      // Most of them came within the day.
-      const isMore = withheld > dayAgo;
-      const more = [
-        ...(isMore ? [` (${counted(dayAgo, 'row was', 'rows were')} stored a day ago)`] : []),
-        ...(below === 0 ? [] : [`, ${count(below)} more would go with the records above them`]),
-        ...(deletedInDay === 0 ? [] : [`, ${count(deletedInDay)} more were deleted in the last 24 hours`]),
-      ];
-      const of = isMore ? '' : ` of ${count(dayAgo)}`;
-      return `! ${entity}: ${count(withheld)}${of} ${look}${more.join('')}${along}; ${kept}: ${sumText(withheld, withholding)}`;
-    }
-  }
+  const kept = withheld === 1 ? 'looks deleted and is kept' : 'look deleted and are kept';
+  const why = withheldBecause === null ? '' : withheldReasons[withheldBecause];
+  const against = withholding === null ? '' : ` (${withholdingFacts(withholding).join(', ')})`;
+  return `! ${entity}: ${counted(withheld, 'row')} ${kept}${why}${against}`;
 }
 
-/** `400 in 24 hours (65.6 %) are over the limit of ...`: the sum that was held against it. */
-function sumText(withheld: number, withholding: Withholding): string {
-  const { dayAgo, deletedInDay, below } = withholding;
-  const sum = withheld + below + deletedInDay;
-  const share = sum > dayAgo ? '' : ` (${percent(sum / dayAgo)})`;
-  return `${count(sum)} in 24 hours${share} ${sum === 1 ? 'is' : 'are'} over the limit (${limitText(withholding)})`;
-}
-
-const namedEntities = 3;
-
-/** The largest first; more than a few are summed up. */
-function alongText({ along }: Withholding): string {
-  const sorted = along.filter(({ rows }) => rows > 0).sort((one, other) => other.rows - one.rows);
-  if (sorted.length === 0) return '';
-  const named = sorted.slice(0, namedEntities).map(({ entity, rows }) => `${count(rows)} ${entity}`);
-  const rest = sorted.slice(namedEntities).reduce((sum, { rows }) => sum + rows, 0);
-  const parts = rest === 0 ? named : [...named, counted(rest, 'other row')];
-  return ` and would take ${parts.join(', ')} along`;
-}
-
-function limitText({ maxDeleteShare, minDeleteRows }: Withholding): string {
-  return `more than ${percent(maxDeleteShare)} and more than ${counted(minDeleteRows, 'row')} in 24 hours`;
-}
-
-function percent(share: number): string {
-  return `${Math.round(share * 1000) / 10} %`;
+/** What is counted against the limit, and the limit. */
+function withholdingFacts(withholding: Withholding): readonly string[] {
+  const { dayAgo, deletedInDay, below, maxDeleteShare, minDeleteRows } = withholding;
+  const along = withholding.along
+    .filter(({ rows }) => rows > 0)
+    .toSorted((one, other) => other.rows - one.rows)
+    .map(({ entity, rows }) => `${count(rows)} ${entity}`);
+  return [
+    `of ${counted(dayAgo, 'row')} a day ago`,
+    ...(below === 0 ? [] : [`${count(below)} more would go with the records above them`]),
+    ...(deletedInDay === 0 ? [] : [`${count(deletedInDay)} more were deleted in the last 24 hours`]),
+    ...(along.length === 0 ? [] : [`${firstNames(along, 3)} would go along`]),
+    `limit: more than ${Math.round(maxDeleteShare * 1000) / 10} % and more than ${counted(minDeleteRows, 'row')} in 24 hours`,
+  ];
 }
 
 function pendingText(pending: readonly EntityReport[]): string {

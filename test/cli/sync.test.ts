@@ -168,11 +168,11 @@ describe('one process', () => {
       const kept = await call('sync', 'newsletter', '--full');
       expect(kept.code).toBe(6);
       expect(kept.stdout).toContain(
-        '! campaigns: 1 of 6 looks deleted; kept: 1 in 24 hours (16.7 %) is over the limit (more than 0 % and more than 0 rows in 24 hours)',
+        '! campaigns: 1 row looks deleted and is kept (of 6 rows a day ago, limit: more than 0 % and more than 0 rows in 24 hours)',
       );
       expect(kept.stdout).toContain('sync newsletter --allow-deletes');
       expect((await call('status', 'newsletter')).stdout).toContain(
-        '! campaigns: 1 of 6 looks deleted; kept',
+        '! campaigns: 1 row looks deleted and is kept (of 6 rows a day ago',
       );
       const passed = await call('sync', 'newsletter', '--full', '--allow-deletes', '--json');
       expect(passed.code).toBe(0);

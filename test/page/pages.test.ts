@@ -134,7 +134,9 @@ describe('the page of a connector', () => {
     expect(names(body).slice(0, 2)).toEqual(['lists', 'list_members']);
     expect(body).toContain('class="depth-1" href="../record?in=members/list_members"');
     expect(rowsOf(body)[1]).toMatch(/^list_members 23 23 2 /);
-    expect(textOf(body)).toContain('list_members: the listing came back empty; 23 stored rows look deleted');
+    expect(textOf(body)).toContain(
+      'list_members: 23 rows look deleted and are kept: the listing came back empty',
+    );
   });
 
   it('shows failures, undeclared fields, the pause and the targets', async () => {
