@@ -218,7 +218,7 @@ export function addressOf(
     if (
       found.value === null ||
       found.value.length > maxHostLength ||
-      !linearPattern(pattern).test(found.value)
+      !linearPattern(pattern).testExact(found.value)
     ) {
       throw unusable(
         `the ${name} of the address, from ${nameOf(found.source)}, does not have the form ${pattern}`,

@@ -293,8 +293,8 @@ describe('a pattern of a definition', () => {
   it('is matched in linear time', () => {
     for (const pattern of ['(a+)+b', '(a*)*b', '(a|a)*b', '(a|aa)+b', '(?:a?){99}b']) {
       const slow = linearPattern(pattern);
-      expect(slow.test('a'.repeat(4_000)), pattern).toBe(false);
-      expect(slow.test('aaab'), pattern).toBe(true);
+      expect(slow.testExact('a'.repeat(4_000)), pattern).toBe(false);
+      expect(slow.testExact('aaab'), pattern).toBe(true);
     }
   });
 

@@ -15,15 +15,12 @@ const addresses = {
   'https://{shop} → https://me@{shop}': 'baseUrl: expected an address such as',
   'https://{shop} → https://{shop': 'baseUrl: expected every { to begin a name',
   'https://{shop} → https://{shp}': 'baseUrl: no such host variable: "shp"; did you mean "shop"?',
-  "pattern: '[a-z0-9-]{1,40}' → pattern: '.*'": 'host.shop.pattern: expected a pattern of a-z',
-  "pattern: '[a-z0-9-]{1,40}' → pattern: '[^/]+'": 'host.shop.pattern: expected a pattern of a-z',
-  "pattern: '[a-z0-9-]{1,40}' → pattern: '^a$'": 'host.shop.pattern: expected a pattern of a-z',
   "pattern: '[a-z0-9-]{1,40}' → pattern: '[a-z]*'":
     'host.shop.pattern: expected a pattern that does not match an empty',
   "pattern: '[a-z0-9-]{1,40}' → pattern: 'a(b'": 'host.shop.pattern: expected a regular expression',
-  "pattern: '[a-z0-9-]{1,40}' → pattern: 'us(?<!a)1'": 'got "(?<!a)1" at 3',
-  "pattern: '[a-z0-9-]{1,40}' → pattern: '(a|b)\\1'": 'without look-around, back-references, ^ and $; got',
-  "pattern: '[a-z0-9-]{1,40}' → pattern: '(?i)us1'": 'got "(?i)us1" at 1',
+  "pattern: '[a-z0-9-]{1,40}' → pattern: 'us(?<!a)1'":
+    'host.shop.pattern: expected a regular expression without look-around and back-references',
+  "pattern: '[a-z0-9-]{1,40}' → pattern: '(a|b)\\1'": 'host.shop.pattern: expected a regular expression',
   "pattern: '[a-z0-9-]{1,40}' → pattern: '[a-z]{1,999}'":
     'host.shop.pattern: expected fewer repetitions in it',
   '{ field: shop_name } → { field: shop_nam }':

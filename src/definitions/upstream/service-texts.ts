@@ -24,7 +24,7 @@ export function answerPath(text: string): AnswerPath {
 const part = /\{([A-Za-z][A-Za-z0-9_.-]{0,63})\}|[^{}]+/gy;
 
 /** `/lists/{list_id}` as its parts; null where a brace has no partner or holds no name. */
-export function parseTemplate(text: string): Template | null {
+function parseTemplate(text: string): Template | null {
   const parts: TemplatePart[] = [];
   let end = 0;
   for (const { 0: whole, 1: name, index } of text.matchAll(part)) {
@@ -171,7 +171,7 @@ export function headerValue(value: string, note: NoteText): void {
   if (!/^[\x20-\x7e]+$/.test(value)) note('expected a value of printable ASCII characters');
 }
 
-export type RecordsFile = z.infer<ReturnType<typeof recordsFile>>;
+type RecordsFile = z.infer<ReturnType<typeof recordsFile>>;
 
 /** The place of the records in an answer. */
 export interface RecordsPlace {
@@ -234,9 +234,6 @@ export function wholeOrPath(path: string, note: (message: string) => void): stri
   return path === '' ? path : pathText(path, note);
 }
 
-/** The longest text that is matched. A host name has at most 253 characters, a path 4,096. */
-const maxTextLength = 4_096;
-
 /**
  * A regular expression from a text that is not part of this program: matched without backtracking, so that none can
  * block the process. Look-around and back-references are not supported. Throws `SyntaxError` for an invalid pattern.
@@ -245,20 +242,7 @@ export function linearPattern(pattern: string) {
   // Few commands use such a pattern, so the package is loaded on first use. `as`: the exports of the package.
   const { RE2JS } = createRequire(import.meta.url)('re2js') as typeof Re2;
   try {
-    const program = RE2JS.compile(pattern);
-    return {
-      /** Whether the whole text matches. Never true of one above 4,096 characters. */
-      test: (text: string): boolean => text.length <= maxTextLength && program.testExact(text),
-      /** The texts that the named groups matched; null where the pattern does not match the whole text. */
-      groups: (text: string): Readonly<Record<string, string | null>> | null => {
-        const matcher = program.matcher(text);
-        return text.length <= maxTextLength && matcher.matches() ? matcher.getNamedGroups() : null;
-      },
-      /**
-       * Factor of the matching work: for a text it is at most this times its length. About 500 for `[a-z0-9-]{1,253}`.
-       */
-      size: program.programSize(),
-    };
+    return RE2JS.compile(pattern);
   } catch (cause) {
     throw new SyntaxError('expected a regular expression', { cause });
   }
