@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { importService, totalsOf, type Totals } from '../src/definitions/import/import-service.ts';
+import { importService, totalsOf } from '../src/definitions/import/import-service.ts';
 import type { Operation } from '../src/definitions/import/operation.ts';
 import { readServiceFile } from '../src/definitions/import/service-file.ts';
 
@@ -12,6 +12,7 @@ const [folder] = process.argv.slice(2);
 if (folder === undefined) throw new Error('expected a folder of files: import-files.ts <folder>');
 
 const modes = ['hosted', 'direct'] as const;
+type Totals = ReturnType<typeof totalsOf>;
 const sums = { hosted: [] as Totals[], direct: [] as Totals[] };
 const signIns = { found: 0, written: 0 };
 

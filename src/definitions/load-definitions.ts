@@ -92,18 +92,9 @@ export function parseDefinition(file: string, text: string) {
  * DEFINITION_INVALID as `loadDefinitions` does.
  */
 export function prepareDefinitions(folder: string): PreparedDefinitions {
-  const problems: Problem[] = [];
-  const prepared: [string, PreparedDefinitions[string]][] = [];
-  for (const file of definitionFiles(folder, problems)) {
-    const text = readText(file);
-    const { value, found, todos } = checkedFile(readYaml(file));
-    problems.push(...found);
-    if (typeof text === 'string' && value !== null) {
-      prepared.push([hash('sha256', text, 'hex'), { file: value, contentHash: contentHashOf(value), todos }]);
-    }
-  }
-  if (problems.length > 0) throw new ProblemsError('DEFINITION_INVALID', problems);
-  return Object.fromEntries(prepared);
+  known = new Map();
+  loadDefinitions([folder]);
+  return Object.fromEntries(known);
 }
 
 function definitionFiles(folder: string, problems: Problem[]): readonly string[] {

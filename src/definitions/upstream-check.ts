@@ -146,25 +146,7 @@ function checkIssued(auth: IssuedAuthentication, shape: Shape, place: Place): vo
   if (auth.kind === 'authorizationCode' && auth.clientSecret === undefined && auth.style === 'basic') {
     place.note('expected body: basic authentication takes a clientSecret', 'style');
   }
-  for (const name of Object.keys(auth.params)) {
-    if (!ownParams[auth.kind].includes(name)) continue;
-    place.note(`${name} is sent anyway: leave it out here`, 'params', name);
-  }
 }
-
-/** Parameters that the program sends by itself. */
-const ownParams: Readonly<Record<'clientCredentials' | 'authorizationCode', readonly string[]>> = {
-  clientCredentials: ['grant_type', 'client_id', 'client_secret', 'scope'],
-  authorizationCode: [
-    'response_type',
-    'client_id',
-    'redirect_uri',
-    'scope',
-    'state',
-    'code_challenge',
-    'code_challenge_method',
-  ],
-};
 
 /** The parts of an authentication that are values, by their key. */
 function valuesOf(auth: Authentication): readonly (readonly [string, CredentialValue])[] {
@@ -190,10 +172,8 @@ function checkField(field: string, { title, fields }: Shape, place: Place): bool
 
 function checkHost({ file, upstream: { host, auth, baseUrl } }: Checked, place: Place): void {
   const declared = Object.keys(host);
-  const used = new Set<string>();
   const checkNames = (names: readonly string[], here: Place): void => {
     for (const name of names) {
-      used.add(name);
       if (!declared.includes(name)) here.note(noSuch('host variable', name, declared));
     }
   };
@@ -212,7 +192,6 @@ function checkHost({ file, upstream: { host, auth, baseUrl } }: Checked, place: 
   }
   for (const [name, { from }] of Object.entries(host)) {
     const here = place.at('host', name);
-    if (!used.has(name)) here.note('is in no address: use it in baseUrl or leave it out');
     const shapes = from.map((source, index) => shapesWith(source, file, here.at('from', index)));
     const without = file.credentials.find((shape) => !shapes.some((known) => known.includes(shape)));
     if (without !== undefined && shapes.every((known) => known.length > 0)) {
@@ -293,11 +272,10 @@ function checkHeaders({ file, upstream }: Checked, headers: UpstreamFile['header
 
 /** Checks the method and the fixed values of a request; returns the names in its path. */
 function checkRequest(request: RequestFile | CheckFile, place: Place): readonly string[] {
-  const { method, path, query, body, safe } = request;
+  const { method, path, query, body } = request;
   if (method === 'GET' && Object.keys(body).length > 0) {
     place.note('expected method: POST beside it: a GET has no body', 'body');
   }
-  if (method === 'GET' && safe) place.note('belongs to a POST: a GET is always safe to send again', 'safe');
   for (const name of Object.keys(query)) queryName(name, (message) => place.note(message, 'query', name));
   return namesIn(checkedTemplate(path));
 }
@@ -321,10 +299,7 @@ function checkActionRequest(
     }
   }
   for (const name of Object.keys(request.params)) {
-    const here = place.at('params', name);
-    if (!params.has(name)) here.note(noSuch('parameter', name, params.keys()));
-    else if (inPath.includes(name)) here.note(`${name} stands in the path: leave it out here`);
-    else if (ofPaging.has(name)) here.note(`${name} is sent by paging: leave it out here`);
+    if (!params.has(name)) place.note(noSuch('parameter', name, params.keys()), 'params', name);
   }
   const authQuery = Object.values(upstream.auth).flatMap((one) => (one.kind === 'query' ? [one.name] : []));
   const takenBy = new Map<string, string>(authQuery.map((name) => [`query ${name}`, 'auth']));
@@ -352,19 +327,13 @@ function checkRule(
   place: Place,
 ): void {
   const isBody = method === 'POST' && rule.in === undefined;
-  if (rule.at !== undefined) {
-    if (!isBody) place.note('belongs to a parameter in the body of a POST', 'at');
-    if (rule.as !== undefined) place.note('expected as or at, not both', 'as');
-  }
+  if (rule.at !== undefined && !isBody) place.note('belongs to a parameter in the body of a POST', 'at');
   const sentAs = rule.as ?? name;
   const noteName = (key: string) => (message: string) => place.note(message, key);
   if (rule.in === 'header') header(sentAs, noteName(rule.as === undefined ? 'in' : 'as'));
   else if (!isBody) queryName(sentAs, noteName('as'));
   if (!isBody && param.type === 'object') {
     place.note(`expected method: POST: ${name} is an object, which only a body can hold`);
-  }
-  if (rule.list !== undefined && (isBody || param.type !== 'array')) {
-    place.note('belongs to an array in the query or a header', 'list');
   }
   if (rule.list !== undefined && rule.list !== 'comma' && rule.in === 'header') {
     place.note('expected comma: a header is sent once', 'list');

@@ -48,7 +48,6 @@ const credentials = {
     'auth.OAuth.keeps.refresh_token: expected another field than refresh_token',
   'secret: {}, instance: { secret: false, required: false } → secret: {}, instance: { secret: false }':
     'auth.Client.keeps.instance: expected required: false on instance',
-  'params: { audience: → params: { scope:': 'auth.Client.params.scope: scope is sent anyway',
   'clientSecret: { field: secret } → clientSecret: { field: instance }':
     'auth.Client.clientSecret.field: expected a required field',
   'format: json\n      scope → format: jsn\n      scope':
@@ -64,8 +63,6 @@ const credentials = {
     'auth.Person.clientId.field: no such field of the credentials "Person": "ap"; did you mean "app"?',
   'style: body\n      format: form\n      params: { access_type → style: basic\n      format: form\n      params: { access_type':
     'auth.Person.style: expected body: basic authentication takes a clientSecret',
-  'params: { access_type: offline } → params: { redirect_uri: offline }':
-    'auth.Person.params.redirect_uri: redirect_uri is sent anyway: leave it out here',
   'name: X-Api-Key → name: Host': 'auth.Header.name: Host is set by the program',
   "name: access_key → name: 'access key'": 'auth.Query.name: expected a letter',
   'accessToken: access_token → accessToken: refresh_token':
@@ -124,11 +121,10 @@ const requests = {
     'list.params.limt: no such parameter: "limt"; did you mean "limit"?',
   '{ as: per_page } → { as: state }': 'goes where',
   'omit: [all] → omit: [5]': 'list.params.state.omit.0: state: expected one of',
-  '{ at: filter.since } → { at: filter.since, as: x }': 'list.params.since.as: expected as or at, not both',
   '{ list: repeat } → { list: repeats }':
     'list.params.labels.list: expected one of comma, repeat, brackets, got "repeats"',
   '{ as: per_page } → { at: a.b }': 'list.params.limit.at: belongs to a parameter in the body of a POST',
-  'method: POST, → method: GET,': 'entities.events.list.safe: belongs to a POST',
+  'method: POST, → method: GET,': 'entities.events.list.params.since.at: belongs to a parameter in the body',
   "url: file.url → url: 'file..url'": 'entities.orders.download.url: expected names joined by dots',
   'download: { → upload: {': 'entities.orders.upload: unknown key',
 };

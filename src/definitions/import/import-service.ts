@@ -81,35 +81,18 @@ function reachable(
   );
 }
 
-/** Counts the entities by result. */
-export interface Totals {
-  readonly entities: number;
-  readonly converted: number;
-  /** Converted ones with a `# TODO`. */
-  readonly open: number;
-  readonly refused: number;
+/** Counts the entities by result. `open`: converted ones with a `# TODO`. */
+export function totalsOf({ outcomes }: Pick<Imported, 'outcomes'>) {
+  const words = [...outcomes.values()].map(wordOf);
+  const [open = 0, refused = 0] = ['todo', 'refused'].map(
+    (word) => words.filter((one) => one === word).length,
+  );
+  return { entities: words.length, converted: words.length - refused, open, refused };
 }
 
-export function totalsOf({ outcomes }: Pick<Imported, 'outcomes'>): Totals {
-  const all = [...outcomes.values()];
-  const kinds = all.map(({ kind }) => kind);
-  const count = (kind: Outcome['kind']): number => kinds.filter((one) => one === kind).length;
-  return {
-    entities: kinds.length,
-    converted: count('converted'),
-    open: all.filter((one) => wordOf(one) === 'todo').length,
-    refused: count('refused'),
-  };
-}
-
-/** `todo`: converted with guesses. */
+/** The result in a word; `todo`: converted with guesses. */
 export function wordOf(outcome: Outcome): Outcome['kind'] | 'todo' {
   return outcome.kind === 'converted' && outcome.plan.open.length > 0 ? 'todo' : outcome.kind;
-}
-
-/** `1 converted, 1 with a TODO, 0 refused`. */
-export function totalsText({ converted, open, refused }: Totals): string {
-  return `${converted - open} converted, ${open} with a TODO, ${refused} refused`;
 }
 
 const pagingWords: Readonly<Record<Exclude<Paging['kind'], 'single'>, string>> = {
@@ -119,12 +102,6 @@ const pagingWords: Readonly<Record<Exclude<Paging['kind'], 'single'>, string>> =
   offset: 'pages by offset',
   lastRecord: 'pages by the last record',
 };
-
-/** The result for a cell of a table. */
-export function kindText(outcome: Outcome): string {
-  const word = wordOf(outcome);
-  return word === 'todo' ? 'TODO' : word;
-}
 
 /** Describes the result for an entity in one line. */
 export function outcomeText(outcome: Outcome): string {

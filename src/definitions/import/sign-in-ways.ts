@@ -308,14 +308,10 @@ function addressesOf(scheme: JsonObject, flow: JsonObject, server: Server): Json
     urls[name] = url;
   }
   const params = [...new URLSearchParams(query)].filter(
-    ([name, value]) => value !== '' && /^[A-Za-z_][\w.-]{0,63}$/.test(name) && !sentAnyway.test(name),
+    ([name, value]) => value !== '' && /^[A-Za-z_][\w.-]{0,63}$/.test(name),
   );
   return { ...urls, ...(params.length === 0 ? {} : { params: Object.fromEntries(params) }) };
 }
-
-/** Parameters that the program sends by itself. */
-const sentAnyway =
-  /^(?:response_type|client_id|redirect_uri|scope|state|code_challenge|code_challenge_method)$/;
 
 interface Scope {
   readonly text: string;

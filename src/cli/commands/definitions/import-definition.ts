@@ -9,8 +9,6 @@ import {
   outcomeText,
   totalsOf,
   wordOf,
-  kindText,
-  totalsText,
 } from '../../../definitions/import/import-service.ts';
 import { plainService, readPlainFile } from '../../../definitions/import/plain-file.ts';
 import { readServiceFile, type ServiceFile } from '../../../definitions/import/service-file.ts';
@@ -163,12 +161,12 @@ function definitionFiles(
 function showImports({ terminal }: CommandContext, service: ServiceFile, imports: readonly Imported[]): void {
   const width = terminal.columns();
   for (const one of imports) {
-    const totals = totalsOf(one);
-    const entities = counted(totals.entities, 'entity', 'entities');
-    terminal.print(`${service.title} (${one.mode}): ${entities}, ${totalsText(totals)}.`);
+    const { entities, converted, open, refused } = totalsOf(one);
+    const results = `${converted - open} converted, ${open} with a TODO, ${refused} refused`;
+    terminal.print(`${service.title} (${one.mode}): ${counted(entities, 'entity', 'entities')}, ${results}.`);
     const rows = [...one.outcomes].map(([entity, outcome]) => [
       entity,
-      kindText(outcome),
+      wordOf(outcome).replace('todo', 'TODO'),
       outcomeText(outcome),
     ]);
     terminal.print(...fittingTable(leftColumns('entity', 'outcome', 'details'), rows, width), '');

@@ -9,6 +9,7 @@ import type { EntityTable, FieldDrift, Params, PreparedRecord } from '../../../c
 import { Secret } from '../../../core/secret.ts';
 import { servedDefinition, type Entity, type Definition } from '../../../definitions/definition.ts';
 import { maskedDefinition, type Masks } from '../../../definitions/record-masks.ts';
+import { firstNames } from '../../../definitions/suggest-name.ts';
 import { checkParams, convertParams, missingParams } from '../../../definitions/params.ts';
 import { wholeJson } from '../../../core/canonical-json.ts';
 import { fillingParent, tryListing, type TriedCall, type TriedStep } from '../../../engine/try-listing.ts';
@@ -434,7 +435,7 @@ function requestText(label: string, { name }: Entity, params: Params, width: num
 }
 
 function exchangeText({ method, url, body, status, ms, wireBytes, keys }: SeenExchange, width: number) {
-  const has = keys === null ? '' : `; has ${named(keys.map((name) => printableWithin(name, 40)))}`;
+  const has = keys === null ? '' : `; has ${firstNames(keys.map((name) => printableWithin(name, 40)))}`;
   const answer =
     status === null
       ? `none after ${duration(ms)}`
@@ -445,11 +446,6 @@ function exchangeText({ method, url, body, status, ms, wireBytes, keys }: SeenEx
     ...(body === null ? [] : fact('', printableWithin(body, longestText).replaceAll(',"', ', "'), width)),
     ...fact('answer', answer, width),
   ];
-}
-
-function named(texts: readonly string[]): string {
-  const more = texts.length > mostNamed ? ` and ${texts.length - mostNamed} more` : '';
-  return `${texts.slice(0, mostNamed).join(', ')}${more}`;
 }
 
 type Commit = NonNullable<SeenCall['commit']>;
