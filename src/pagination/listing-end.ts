@@ -183,7 +183,8 @@ export function walkToEnd<Own extends OwnPosition>(
       const { known, row, length } = walk.behind(position);
       const isRepeated = doubt?.kind === 'repeats';
       const ended = { proof: { kind: proof.kind, isOrdered: proof.isOrdered }, isRepeated };
-      const from = page.added > 0 ? row : known;
+      // Pages that were asked for once more are smaller: records of the larger ones before may stand further behind.
+      const from = (page.added > 0 ? row : known) + (position.hasAskedAgain && known > length ? length : 0);
       const begun = { pageMark: page.mark, found: 'nothing', isUp: 'unasked' } as const;
       return goLook(position, { row, length, from, ...begun, ...ended });
     }

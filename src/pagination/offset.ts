@@ -107,7 +107,13 @@ function nextLater(
   const { received } = page;
   const { size } = position;
   const known = noteLength(pageLengths, size, page.seen);
-  if (received === 0) return position.expected === 0 ? endOf(position, page, isOrdered) : seamLost(position);
+  if (received === 0) {
+    if (position.expected === 0) return endOf(position, page, isOrdered);
+    // A smaller page may show nothing of the known records, where a service leaves most records out of its pages.
+    return position.hasAskedAgain
+      ? endOf({ ...position, isTorn: true }, page, isOrdered)
+      : seamLost(position);
+  }
   if (position.expected === 0) {
     const step = behindTheEnd(position, page, pageLengths);
     return step === null ? endOf({ ...position, isTorn: true }, page, isOrdered) : step;
