@@ -70,14 +70,10 @@ export async function openRunBudgets({
   const { openSharedBudgets } = await import('../jobs/shared-budgets.ts');
   const budgets = await openSharedBudgets({ redis: settings.redis, onError, clock });
   return {
-    openBudget: (
-      { requestsPerSecond, concurrency }: ReadConnector,
-      { baseUrl, connectorId }: ConnectorOrigin,
-    ) =>
+    openBudget: ({ requestsPerSecond }: ReadConnector, { baseUrl, connectorId }: ConnectorOrigin) =>
       budgets.open({
         account: `${baseUrl}\n${connectorId}`,
         requestsPerSecond,
-        concurrency,
         maxWaitMs: maxThrottleWaitMs,
       }),
     [Symbol.asyncDispose]: () => budgets[Symbol.asyncDispose](),

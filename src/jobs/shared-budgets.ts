@@ -3,7 +3,7 @@ import type { Redis } from 'ioredis';
 import * as z from 'zod';
 import { type Clock, systemClock } from '../core/clock.ts';
 import { ThrottledError } from '../core/errors.ts';
-import type { SharedBudget, SharedTurn } from '../core/shared-budget.ts';
+import type { SharedBudget } from '../core/shared-budget.ts';
 import type { RedisSettings } from '../settings/settings.ts';
 import { connectRedis } from './connect-redis.ts';
 
@@ -14,8 +14,6 @@ export interface AccountLimits {
   /** Identifies the account; only its hash reaches Redis. */
   readonly account: string;
   readonly requestsPerSecond: number;
-  /** Concurrent calls. */
-  readonly concurrency: number;
   /** A longer pause throws `ThrottledError` instead of waiting. */
   readonly maxWaitMs: number;
 }
@@ -23,8 +21,6 @@ export interface AccountLimits {
 export type BudgetTimings = Readonly<typeof defaultTimings>;
 
 const defaultTimings = {
-  /** The slots of a killed process stay locked for this long. */
-  lockMs: 15_000,
   /** The rate doubles after each interval of this length without a throttle, up to the full rate. */
   recoverEveryMs: 10_000,
 };
@@ -72,10 +68,7 @@ export function openRedisBackoff(clock: Clock, onError: (error: Error) => void):
   };
 }
 
-/**
- * Rate and concurrency per account, kept in Redis. Disposing it releases the slots of all its budgets and closes the
- * connection.
- */
+/** Rates per account, kept in Redis. Disposing it closes the connection. */
 export type SharedBudgets = Awaited<ReturnType<typeof openSharedBudgets>>;
 
 interface SharedBudgetsOptions {
@@ -113,49 +106,16 @@ export async function openSharedBudgets(options: SharedBudgetsOptions) {
     ...defaultTimings,
     ...options.timings,
   };
-  const opened = new Set<SharedBudget>();
-
   return {
-    /** Sends no command yet. The caller may dispose a single budget, which releases its slots. */
-    open(limits: AccountLimits): SharedBudget {
-      const budget = openSharedBudget(limits, shared, () => opened.delete(budget));
-      opened.add(budget);
-      return budget;
+    /** Sends no command yet. */
+    open({ account, ...limits }: AccountLimits): SharedBudget {
+      const key = createHash('sha256').update(account).digest('hex').slice(0, 16);
+      return openSharedPace({ ...shared, ...limits, key });
     },
-    async [Symbol.asyncDispose](): Promise<void> {
-      for (const budget of opened) await budget[Symbol.asyncDispose]();
+    [Symbol.asyncDispose]: (): Promise<void> => {
       isClosed = true;
       connection.disconnect();
-    },
-  };
-}
-
-function openSharedBudget(
-  limits: AccountLimits,
-  shared: Omit<BudgetParts, 'key' | keyof AccountLimits>,
-  onDispose: () => void,
-): SharedBudget {
-  const key = createHash('sha256').update(limits.account).digest('hex').slice(0, 16);
-  const parts = { ...shared, ...limits, key };
-  const slots = openSharedSlots({ ...parts, key: `${key}:slots` });
-  const pace = openSharedPace(parts);
-  return {
-    async enter(signal) {
-      // The slot first: a turn of the pace is valid now, and turns would accumulate while callers wait for slots.
-      const turn = await slots.take(signal);
-      try {
-        await pace.turn(signal);
-      } catch (error) {
-        await turn.release();
-        throw error;
-      }
-      return turn;
-    },
-    slowDown: (waitMs) => pace.slowDown(waitMs),
-    limitTo: (requestsPerSecond) => pace.limitTo(requestsPerSecond),
-    async [Symbol.asyncDispose]() {
-      onDispose();
-      await slots[Symbol.asyncDispose]();
+      return Promise.resolve();
     },
   };
 }
@@ -279,7 +239,7 @@ function rateFigures(requestsPerSecond: number): readonly [microseconds: number,
  * exceeds the rate. Above 50 calls a second some start at once, and the rate over longer times is up to 2 %
  * lower.
  */
-export function openSharedPace(options: Omit<BudgetParts, 'concurrency' | 'lockMs'>) {
+export function openSharedPace(options: BudgetParts) {
   const { redis, ask, key, maxWaitMs, recoverEveryMs, clock } = options;
   let rate = rateFigures(options.requestsPerSecond);
   const keys = {
@@ -325,7 +285,7 @@ export function openSharedPace(options: Omit<BudgetParts, 'concurrency' | 'lockM
      * Resolves when a call may start. Throws `ThrottledError` for a pause longer than `maxWaitMs`, and the signal's
      * reason if aborted.
      */
-    async turn(signal: AbortSignal): Promise<void> {
+    async enter(signal: AbortSignal): Promise<void> {
       const caller = randomUUID();
       try {
         await turnOf(caller, signal);
@@ -341,89 +301,6 @@ export function openSharedPace(options: Omit<BudgetParts, 'concurrency' | 'lockM
     async slowDown(waitMs: number): Promise<void> {
       const figures = [Math.ceil(waitMs), recoverEveryMs, mostHalvings, halveAtMostEveryMs];
       await ask(() => redis.eval(pauseAndSlow, 3, keys.pause, keys.slow, keys.throttled, ...figures));
-    },
-  };
-}
-
-const askAgainMs = 50;
-
-/**
- * A slot is a member of a sorted set, with the time of its last renewal by the clock of Redis: the machines' clocks may
- * differ by any amount. Takes or renews a slot; with ARGV[4] = 'held' only one that is still there.
- */
-const takeOrRenew = `
-local time = redis.call('time')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-redis.call('zremrangebyscore', KEYS[1], '-inf', now - ARGV[3])
-local isHeld = redis.call('zscore', KEYS[1], ARGV[1])
-if not isHeld and (ARGV[4] == 'held' or redis.call('zcard', KEYS[1]) >= tonumber(ARGV[2])) then
-  return 0
-end
-redis.call('zadd', KEYS[1], now, ARGV[1])
-redis.call('pexpire', KEYS[1], ARGV[3])
-return 1`;
-
-/** Limits concurrent calls across all processes. A slot is renewed after each third of its lock time. */
-function openSharedSlots({ redis, ask, key, concurrency, lockMs, clock }: BudgetParts) {
-  const held = new Set<SharedTurn>();
-  const waitingKey = `${key}:waiting`;
-  const slotsKey = `semaphore:${key}`;
-  /** Null: Redis did not answer. */
-  const isGiven = async (identifier: string, as: 'new' | 'held'): Promise<boolean | null> =>
-    await ask(
-      async () => (await redis.eval(takeOrRenew, 1, slotsKey, identifier, concurrency, lockMs, as)) === 1,
-    );
-
-  const keep = async (identifier: string, released: AbortSignal): Promise<void> => {
-    while (!released.aborted) {
-      // Rejects only on release, which the loop checks.
-      await clock.sleep(lockMs / 3, released).catch(() => undefined);
-      if (released.aborted) return;
-      const isHeld = await isGiven(identifier, 'held');
-      // Redis lost the slot or was down when the call started: take a slot now if one is free, so that the call counts.
-      if (isHeld === false && !released.aborted) await isGiven(identifier, 'new');
-    }
-  };
-
-  const hold = (identifier: string): SharedTurn => {
-    const releasing = new AbortController();
-    const keeping = keep(identifier, releasing.signal);
-    const turn: SharedTurn = {
-      async release() {
-        if (!held.delete(turn)) return;
-        releasing.abort();
-        await keeping;
-        // If Redis is down, the slot expires after lockMs.
-        await ask(() => redis.zrem(slotsKey, identifier));
-      },
-    };
-    held.add(turn);
-    return turn;
-  };
-
-  return {
-    /** Resolves when a slot is free, at once during a Redis outage. Rejects only with the signal's reason. */
-    async take(signal: AbortSignal): Promise<SharedTurn> {
-      const identifier = randomUUID();
-      signal.throwIfAborted();
-      // Without this delay a caller that has just released a slot would take it again before the waiting callers retry.
-      if ((await ask(() => redis.exists(waitingKey))) === 1) {
-        await clock.sleep(Math.random() * 2 * askAgainMs, signal);
-      }
-      for (;;) {
-        signal.throwIfAborted();
-        const isTaken = await isGiven(identifier, 'new');
-        if (isTaken !== false) break;
-        await ask(() => redis.set(waitingKey, 1, 'PX', 4 * askAgainMs));
-        await clock.sleep(askAgainMs, signal);
-      }
-      const turn = hold(identifier);
-      if (signal.aborted) await turn.release();
-      signal.throwIfAborted();
-      return turn;
-    },
-    async [Symbol.asyncDispose](): Promise<void> {
-      await Promise.all([...held].map((turn) => turn.release()));
     },
   };
 }

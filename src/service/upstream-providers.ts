@@ -75,7 +75,7 @@ export function upstreamProviders({ allowHosts, clock = systemClock }: UpstreamP
   const transport = openUpstreamTransport({ allowHosts });
   /** The key of the seals of page tokens. */
   const tokenKey = randomBytes(32);
-  const gate = openCallGate({ clock, openShared: openMachineSlots(clock) });
+  const gate = openCallGate({ clock, machineSlots: openMachineSlots(clock) });
   /**
    * Calls that have not ended, with the renewals of tokens that they began: a new refresh token that nothing stores is
    * lost.
@@ -135,7 +135,6 @@ export function upstreamProviders({ allowHosts, clock = systemClock }: UpstreamP
     },
     async [Symbol.asyncDispose]() {
       await unfinished.onIdle();
-      await gate[Symbol.asyncDispose]();
       await transport[Symbol.asyncDispose]();
     },
   };

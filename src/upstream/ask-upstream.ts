@@ -105,7 +105,7 @@ export async function askForFile(
 function heldBy(turn: CallTurn, stream: WireStream): WireStream {
   const close = (): void => {
     stream.close();
-    void turn.end(true);
+    turn.end(true);
   };
   return {
     ...stream,
@@ -152,16 +152,16 @@ async function ask<T>(
       const signed = signature.query.map(([name]) => `${name}=[secret]`);
       const shownUrl = [unsigned.url.href, ...signed].join(unsigned.url.search === '' ? '?' : '&');
       const result = await send({ wire, secrets, entity: asked.entity, shownUrl }, opened, keep);
-      if (!isKept) await turn.end(true);
+      if (!isKept) turn.end(true);
       return result;
     } catch (error) {
-      await turn.end(false);
+      turn.end(false);
       signal.throwIfAborted();
       const failure = failureOfError(error, wire.url.host);
       if (failure === null) throw error;
       if (failure.reason === 'answer' && (failure.class === 'throttled' || failure.class === 'edge')) {
         // The pause of an edge applies only to the call that met it: others may pass.
-        await lane.slowDown(failure.class === 'edge' ? null : failure.waitMs);
+        lane.slowDown(failure.class === 'edge' ? null : failure.waitMs);
       }
       throw failure;
     }

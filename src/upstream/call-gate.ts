@@ -6,7 +6,6 @@ import { systemClock, type Clock } from '../core/clock.ts';
 import { ThrottledError } from '../core/errors.ts';
 import { knownOrMade } from '../core/grouped.ts';
 import type { Secret } from '../core/secret.ts';
-import type { SharedBudget, SharedTurn } from '../core/shared-budget.ts';
 import { openCallPace } from '../http/call-pace.ts';
 import { startDeadline, takeSlot, orAborted } from '../http/or-aborted.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
@@ -24,8 +23,8 @@ export interface CallGateOptions {
   readonly clock?: Clock;
   /** The longest pause, and the longest queue, that a call waits for. */
   readonly maxWaitMs?: number;
-  /** Shares the limits with other processes. Disposed with the lane. */
-  readonly openShared?: (account: string, limits: LaneLimits) => SharedBudget;
+  /** Shares the calls at a time with other processes of the machine. */
+  readonly machineSlots?: ReturnType<typeof openMachineSlots>;
 }
 
 const defaultMaxWaitMs = 30_000;
@@ -39,42 +38,30 @@ const countAtMostEveryMs = 1_000;
 interface LaneOptions {
   readonly clock: Clock;
   readonly maxWaitMs: number;
-  readonly budget: SharedBudget | null;
+  readonly machine: MachineSlots | null;
   /** Refusals by account; kept separately, because its lane is forgotten sooner. */
   readonly refusals: Map<string, { readonly tokens: string; readonly failure: UpstreamFailure }>;
 }
 
 /** Creates the gate that all calls of a process to third parties pass. One per process. */
 export function openCallGate(options: CallGateOptions = {}) {
-  const { clock = systemClock, maxWaitMs = defaultMaxWaitMs, openShared } = options;
+  const { clock = systemClock, maxWaitMs = defaultMaxWaitMs, machineSlots } = options;
   const lanes = new Map<string, CallLane>();
   const refusals: LaneOptions['refusals'] = new Map();
-  const closing = new Set<Promise<void>>();
-
-  const forget = (account: string, lane: CallLane): void => {
-    lanes.delete(account);
-    const closed = lane.dispose().finally(() => closing.delete(closed));
-    closing.add(closed);
-  };
-
   return {
     /** The lane of one account; all callers of it get the same. `account` is a hash, never a credential. */
     lane(account: string, limits: LaneLimits): CallLane {
-      for (const [name, lane] of lanes) if (name !== account && lane.isIdle()) forget(name, lane);
+      for (const [name, lane] of lanes) if (name !== account && lane.isIdle()) lanes.delete(name);
       return knownOrMade(lanes, account, () => {
-        const budget = openShared?.(account, limits) ?? null;
-        return openLane(account, limits, { clock, maxWaitMs, budget, refusals });
+        const machine = machineSlots?.(account, limits) ?? null;
+        return openLane(account, limits, { clock, maxWaitMs, machine, refusals });
       });
-    },
-    async [Symbol.asyncDispose]() {
-      for (const [name, lane] of lanes) forget(name, lane);
-      await Promise.all(closing);
     },
   };
 }
 
 /** The calls of one account: their concurrency, their rate, and their shared state. */
-function openLane(account: string, limits: LaneLimits, { clock, maxWaitMs, budget, refusals }: LaneOptions) {
+function openLane(account: string, limits: LaneLimits, { clock, maxWaitMs, machine, refusals }: LaneOptions) {
   const slots = new PQueue({ concurrency: limits.concurrency });
   const pace = openCallPace(limits.requestsPerSecond, clock, maxWaitMs);
   const alone = new PQueue({ concurrency: 1 });
@@ -92,20 +79,20 @@ function openLane(account: string, limits: LaneLimits, { clock, maxWaitMs, budge
     enter: async (signal: AbortSignal) => {
       // Waiting counts as use: a lane with callers is never forgotten.
       inUse += 1;
-      const release = await takeTurn({ slots, pace, budget, maxWaitMs }, signal).catch((error: unknown) => {
+      const release = await takeTurn({ slots, pace, machine, maxWaitMs }, signal).catch((error: unknown) => {
         inUse -= 1;
         throw error;
       });
       let hasEnded = false;
       return {
         /** `isAnswered`: the service took the call. Lets another call start. Idempotent. */
-        async end(isAnswered: boolean): Promise<void> {
+        end(isAnswered: boolean): void {
           if (hasEnded) return;
           hasEnded = true;
           inUse -= 1;
           usedAt = clock.now();
           if (isAnswered && usedAt >= pausedUntil) throttles = 0;
-          await release();
+          release();
         },
       };
     },
@@ -113,7 +100,7 @@ function openLane(account: string, limits: LaneLimits, { clock, maxWaitMs, budge
      * The service refused a call as one too many: halves the rate for a while, and starts none before `asked` ms have
      * passed (null: a pause that doubles each time, a minute at most).
      */
-    async slowDown(asked: number | null): Promise<void> {
+    slowDown(asked: number | null): void {
       const now = clock.now();
       if (now - throttledAt >= countAtMostEveryMs) {
         throttledAt = now;
@@ -122,8 +109,6 @@ function openLane(account: string, limits: LaneLimits, { clock, maxWaitMs, budge
       const waitMs = asked ?? Math.min(firstPauseMs * 2 ** (throttles - 1), longestPauseMs);
       pausedUntil = Math.max(pausedUntil, now + waitMs);
       pace.slowDown(waitMs);
-      // This process waits in any case; the others get the service's own refusal.
-      await budget?.slowDown(waitMs).catch(() => undefined);
     },
     /** Starts no call before the end of the wait; the limits stay. */
     pause: (waitMs: number): void => pace.pause(waitMs),
@@ -150,28 +135,26 @@ function openLane(account: string, limits: LaneLimits, { clock, maxWaitMs, budge
     keepRefusal: (tokens: string, failure: UpstreamFailure): void =>
       void refusals.set(account, { tokens, failure }),
     isIdle: (): boolean => inUse === 0 && clock.now() - usedAt > keepMs && clock.now() >= pausedUntil,
-    dispose: async (): Promise<void> => await budget?.[Symbol.asyncDispose](),
   };
 }
 
-interface Limiters extends Pick<LaneOptions, 'maxWaitMs' | 'budget'> {
+interface Limiters extends Pick<LaneOptions, 'maxWaitMs' | 'machine'> {
   readonly slots: PQueue;
   readonly pace: ReturnType<typeof openCallPace>;
 }
 
 /** Waits until each of them lets the call start; returns the function that releases its turn. */
 async function takeTurn(
-  { slots, pace, budget, maxWaitMs }: Limiters,
+  { slots, pace, machine, maxWaitMs }: Limiters,
   signal: AbortSignal,
-): Promise<() => Promise<void>> {
+): Promise<() => void> {
   const giveBack = await inTime(maxWaitMs, signal, (own) => takeSlot(slots, own));
   try {
     await pace.turn(signal);
-    const shared = budget && (await inTime(maxWaitMs, signal, (own) => budget.enter(own)));
-    return async () => {
+    const slot = machine && (await inTime(maxWaitMs, signal, (own) => machine.enter(own)));
+    return () => {
       giveBack();
-      // A turn that cannot be released expires.
-      await shared?.release().catch(() => undefined);
+      slot?.release();
     };
   } catch (error) {
     giveBack();
@@ -204,6 +187,14 @@ async function inTime<Turn>(
   }
 }
 
+type MachineSlots = ReturnType<ReturnType<typeof openMachineSlots>>;
+
+/** Permission for one call. */
+interface MachineSlot {
+  /** Idempotent. */
+  readonly release: () => void;
+}
+
 const askAgainMs = 30;
 
 /** Null: the system has no user ids, and each user has a separate folder for temporary files. */
@@ -218,13 +209,13 @@ const ownUid = process.getuid?.() ?? null;
 export function openMachineSlots(
   clock: Clock,
   folder = path.join(tmpdir(), `connector-sync-calls-${ownUid ?? 'own'}`),
-): (account: string, limits: { readonly concurrency: number }) => SharedBudget {
-  return (account, { concurrency }) => {
+) {
+  return (account: string, { concurrency }: { readonly concurrency: number }) => {
     /** Slots that this process holds: they need not be tried. */
     const held = new Set<number>();
     const tries = new PQueue({ concurrency: 1 });
 
-    const takeOne = async (): Promise<SharedTurn | null> => {
+    const takeOne = async (): Promise<MachineSlot | null> => {
       // Loaded only here: commands that call no third party need no SQLite.
       const { takeLock } = await import('../sql/sqlite/lock.ts');
       makeFolder(folder);
@@ -234,30 +225,29 @@ export function openMachineSlots(
         if (lock === null) continue;
         held.add(slot);
         return {
-          release() {
+          release: () => {
             if (held.delete(slot)) lock.release();
-            return Promise.resolve();
           },
         };
       }
       return null;
     };
-    const take = async (signal: AbortSignal): Promise<SharedTurn> => {
+    const take = async (signal: AbortSignal): Promise<MachineSlot> => {
       for (;;) {
         signal.throwIfAborted();
-        let turn: SharedTurn | null;
+        let turn: MachineSlot | null;
         try {
           turn = await takeOne();
         } catch {
           // A full or read-only disk for temporary files must not end a sync.
-          return { release: () => Promise.resolve() };
+          return { release: () => undefined };
         }
         if (turn !== null) return turn;
         await clock.sleep(askAgainMs * (1 + Math.random()), signal);
       }
     };
     return {
-      async enter(signal) {
+      async enter(signal: AbortSignal): Promise<MachineSlot> {
         // Only one call of this process tries at a time: the others cost nothing while they wait.
         const mine = tries.add(() => take(signal));
         try {
@@ -270,8 +260,6 @@ export function openMachineSlots(
           throw error;
         }
       },
-      slowDown: () => Promise.resolve(),
-      [Symbol.asyncDispose]: () => Promise.resolve(),
     };
   };
 }

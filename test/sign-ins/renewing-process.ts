@@ -83,6 +83,5 @@ try {
   console.log(JSON.stringify({ refused: error.text }));
 } finally {
   await account.close();
-  await gate[Symbol.asyncDispose]();
   await transport[Symbol.asyncDispose]();
 }

@@ -5,8 +5,6 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
-import { Secret } from '../../src/core/secret.ts';
-import { openSharedBudgets } from '../../src/jobs/shared-budgets.ts';
 import {
   openCallGate,
   type CallLane,
@@ -22,7 +20,6 @@ import {
   requestOf,
   things,
 } from '../support/third-party/open-test-account.ts';
-import { startRedis } from '../support/redis.ts';
 import { startThirdParty } from '../support/third-party/start-third-party.ts';
 
 /** The system's waits on a time that the test moves. */
@@ -53,43 +50,43 @@ async function fill(lane: CallLane, waitMs = 30): Promise<CallTurn[]> {
   }
 }
 
-async function endAll(turns: readonly CallTurn[]): Promise<void> {
-  for (const turn of turns) await turn.end(true);
+function endAll(turns: readonly CallTurn[]): void {
+  for (const turn of turns) turn.end(true);
 }
 
 describe('the gate of calls', () => {
   it('is one for all callers of an account, and another for another account', async () => {
-    await using gate = openCallGate();
+    const gate = openCallGate();
     expect(gate.lane('a', limits)).toBe(gate.lane('a', limits));
     const turns = await fill(gate.lane('a', limits));
     expect(turns).toHaveLength(4);
     expect(await fill(gate.lane('b', { ...limits, concurrency: 2 }))).toHaveLength(2);
-    await turns[0]?.end(true);
-    await turns[0]?.end(true);
+    turns[0]?.end(true);
+    turns[0]?.end(true);
     expect(await fill(gate.lane('a', limits))).toHaveLength(1);
   });
 
   it('halves the rate after a refusal, and counts those of calls that were sent before once', async () => {
     const clock = movableClock();
-    await using gate = openCallGate({ clock });
+    const gate = openCallGate({ clock });
     const lane = gate.lane('a', { concurrency: 100, requestsPerSecond: 100 });
-    await lane.slowDown(0);
-    await lane.slowDown(0);
+    lane.slowDown(0);
+    lane.slowDown(0);
     const before = performance.now();
     const turns = await Promise.all(Array.from({ length: 11 }, () => lane.enter(never)));
     const waitedMs = performance.now() - before;
     // One call each 20 ms, and none together.
     expect(waitedMs).toBeGreaterThanOrEqual(190);
     expect(waitedMs).toBeLessThan(390);
-    await endAll(turns);
+    endAll(turns);
   });
 
   it('waits out a short pause, says how long a longer one is, and can be left at any time', async () => {
-    await using gate = openCallGate({ maxWaitMs: 200 });
+    const gate = openCallGate({ maxWaitMs: 200 });
     const lane = gate.lane('a', limits);
     const before = performance.now();
-    await lane.slowDown(80);
-    await (await lane.enter(never)).end(true);
+    lane.slowDown(80);
+    (await lane.enter(never)).end(true);
     expect(performance.now() - before).toBeGreaterThanOrEqual(75);
     lane.pause(150);
     const leaving = new AbortController();
@@ -103,7 +100,7 @@ describe('the gate of calls', () => {
   });
 
   it('bounds the wait for calls that take long, and lets the caller leave it', async () => {
-    await using gate = openCallGate({ maxWaitMs: 50 });
+    const gate = openCallGate({ maxWaitMs: 50 });
     const lane = gate.lane('a', { ...limits, concurrency: 1 });
     const turn = await lane.enter(never);
     const leaving = new AbortController();
@@ -115,78 +112,27 @@ describe('the gate of calls', () => {
       reason: 'gate',
       waitMs: 1_000,
     });
-    await turn.end(true);
-    await (await lane.enter(never)).end(true);
+    turn.end(true);
+    (await lane.enter(never)).end(true);
   });
 
   it('keeps the rate', async () => {
-    await using gate = openCallGate();
+    const gate = openCallGate();
     const lane = gate.lane('a', { concurrency: 100, requestsPerSecond: 50 });
     const before = performance.now();
     const turns = await Promise.all(Array.from({ length: 31 }, () => lane.enter(never)));
     // Twelve may start together, a quarter of a second's worth.
     expect(performance.now() - before).toBeGreaterThanOrEqual(350);
-    await endAll(turns);
-  });
-
-  it('passes what it hears on to the other processes', async () => {
-    const heard: string[] = [];
-    {
-      await using gate = openCallGate({
-        openShared: (account, { concurrency }) => ({
-          enter: () => {
-            heard.push(`enter ${account} ${concurrency}`);
-            return Promise.resolve({ release: () => Promise.resolve(void heard.push('release')) });
-          },
-          slowDown: (waitMs) => Promise.resolve(void heard.push(`wait ${waitMs}`)),
-          [Symbol.asyncDispose]: () => Promise.resolve(void heard.push('dispose')),
-        }),
-      });
-      const lane = gate.lane('a', limits);
-      await (await lane.enter(never)).end(true);
-      await lane.slowDown(70);
-    }
-    expect(heard).toEqual(['enter a 4', 'release', 'wait 70', 'dispose']);
-  });
-
-  it('shares the calls at a time and a pause with another process through Redis', async () => {
-    await using redis = await startRedis();
-    const open = () =>
-      openSharedBudgets({
-        redis: { url: new Secret(redis.url), prefix: 'gate' },
-        onError: (error) => expect.fail(error.message),
-      });
-    await using mine = await open();
-    await using others = await open();
-    const gateOver = (budgets: typeof mine) =>
-      openCallGate({
-        maxWaitMs: 600,
-        openShared: (account, limited) => budgets.open({ account, ...limited, maxWaitMs: 100 }),
-      });
-    await using gate = gateOver(mine);
-    await using other = gateOver(others);
-    const turns = await Promise.all([1, 2, 3].map(() => gate.lane('a', limits).enter(never)));
-    const more = await fill(other.lane('a', limits), 300);
-    expect(more).toHaveLength(1);
-    expect(await failureOf(other.lane('a', limits).enter(never))).toMatchObject({
-      reason: 'gate',
-      waitMs: 1_000,
-    });
-    await endAll([...turns, ...more]);
-    await gate.lane('a', limits).slowDown(60_000);
-    expect(await failureOf(other.lane('a', limits).enter(never))).toMatchObject({
-      class: 'throttled',
-      reason: 'gate',
-    });
+    endAll(turns);
   });
 
   // Proves promise 17.3
   it('shares the calls at a time with other processes of the machine, also after one was killed', async () => {
     const folder = mkdtempSync(path.join(tmpdir(), 'slots-'));
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-    const openShared = () => openMachineSlots(systemClock, folder);
-    await using gate = openCallGate({ openShared: openShared() });
-    await using other = openCallGate({ openShared: openShared(), maxWaitMs: 300 });
+    const machineSlots = () => openMachineSlots(systemClock, folder);
+    const gate = openCallGate({ machineSlots: machineSlots() });
+    const other = openCallGate({ machineSlots: machineSlots(), maxWaitMs: 300 });
     const holder = spawn(
       process.execPath,
       [testProgram('upstream/slot-holder.mjs'), folder, 'a', String(limits.concurrency)],
@@ -203,7 +149,7 @@ describe('the gate of calls', () => {
     holder.kill('SIGKILL');
     await once(holder, 'exit');
     const freed = await other.lane('a', limits).enter(never);
-    await endAll([freed, ...turns, ...more]);
+    endAll([freed, ...turns, ...more]);
     expect(await fill(gate.lane('a', limits), 300)).toHaveLength(limits.concurrency);
   });
 
@@ -211,20 +157,20 @@ describe('the gate of calls', () => {
     const file = path.join(mkdtempSync(path.join(tmpdir(), 'slots-')), 'file');
     onTestFinished(() => rmSync(path.dirname(file), { recursive: true, force: true }));
     writeFileSync(file, '');
-    await using gate = openCallGate({ openShared: openMachineSlots(systemClock, file) });
+    const gate = openCallGate({ machineSlots: openMachineSlots(systemClock, file) });
     expect(await fill(gate.lane('a', limits), 300)).toHaveLength(limits.concurrency);
   });
 
   it('forgets an account that nothing has used for ten minutes', async () => {
     const clock = movableClock();
-    await using gate = openCallGate({ clock });
+    const gate = openCallGate({ clock });
     const [idle, busy] = [gate.lane('idle', limits), gate.lane('busy', limits)];
     const turn = await busy.enter(never);
     clock.advance(700_000);
     gate.lane('other', limits);
     expect(gate.lane('busy', limits)).toBe(busy);
     expect(gate.lane('idle', limits)).not.toBe(idle);
-    await turn.end(true);
+    turn.end(true);
   });
 });
 

@@ -179,7 +179,6 @@ async function openWorld<World extends UpstreamWorld>(opening: Promise<World>) {
   const gate = openCallGate();
   const transport = openUpstreamTransport({ allowHosts: world.allowHosts });
   onTestFinished(async () => {
-    await gate[Symbol.asyncDispose]();
     await transport[Symbol.asyncDispose]();
     await world[Symbol.asyncDispose]();
   });

@@ -241,10 +241,7 @@ export interface CallBudgetOptions {
   readonly maxThrottleWaitMs: number;
   /** Limit on attempts; null: none. */
   readonly maxCalls?: number | null;
-  /**
-   * Returns the budget that all processes share for the account, null until the account is known. The caller disposes
-   * it.
-   */
+  /** Returns the rate that all processes share for the account, null until the account is known. */
   readonly shared?: () => SharedBudget | null;
 }
 
@@ -275,16 +272,11 @@ export function openCallBudget(options: CallBudgetOptions) {
       const queuedAt = clock.now();
       return await queue.add(
         async () => {
-          const turn = await pace
+          await pace
             .turn(signal)
             .then(() => shared()?.enter(signal))
             .finally(() => (costs.waitedMs += clock.now() - queuedAt));
-          try {
-            return await attempt(clock.now() - queuedAt);
-          } finally {
-            // The result of the attempt matters; a turn that cannot be released expires.
-            await turn?.release().catch(() => undefined);
-          }
+          return await attempt(clock.now() - queuedAt);
         },
         { signal },
       );
@@ -297,7 +289,7 @@ export function openCallBudget(options: CallBudgetOptions) {
       if (next === rate.requestsPerSecond) return false;
       rate = { requestsPerSecond: next, by: 'api' };
       pace.limitTo(next);
-      shared()?.limitTo?.(next);
+      shared()?.limitTo(next);
       return true;
     },
     /** Highest rate of calls a second, where no setting states it. */
@@ -309,9 +301,7 @@ export function openCallBudget(options: CallBudgetOptions) {
     async slowDown(waitMs: number, because: string | null): Promise<void> {
       pace.slowDown(waitMs, because);
       // This process pauses anyway; the others will get the API's own answer.
-      await shared()
-        ?.slowDown(waitMs)
-        .catch(() => undefined);
+      await shared()?.slowDown(waitMs);
     },
     /**
      * Counts an attempt that is about to be sent. After `maxCalls` attempts it throws BUDGET_SPENT (stop) and counts

@@ -53,10 +53,7 @@ export interface ApiSourceOptions extends SourceOptions {
   readonly connectorId: ConnectorId;
   /** The API's, as `ConnectorOrigin.baseUrl`. */
   readonly address: string;
-  /**
-   * Rate and concurrency that other processes keep too; null: this process keeps its own alone. Disposed with the
-   * source.
-   */
+  /** The rate that other processes keep too; null: this process keeps its own alone. */
   readonly budget?: SharedBudget | null;
 }
 
@@ -117,7 +114,7 @@ export function openApiSource(client: ApiClient, options: ApiSourceOptions): Con
     },
     stats: () => ({ ...budget.stats(), serverTime: client.serverTime() }),
     // Sockets and token belong to the client.
-    [Symbol.asyncDispose]: async () => await options.budget?.[Symbol.asyncDispose](),
+    [Symbol.asyncDispose]: () => Promise.resolve(),
   };
 }
 

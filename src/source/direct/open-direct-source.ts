@@ -53,7 +53,7 @@ export interface DirectClientOptions {
 /** Connections, and the limits of each credential, that the direct connectors of a process share. */
 export function openDirectClient({ allowHosts, clock, maxThrottleWaitMs }: DirectClientOptions) {
   const transport = openUpstreamTransport({ allowHosts });
-  const gate = openCallGate({ clock, maxWaitMs: maxThrottleWaitMs, openShared: openMachineSlots(clock) });
+  const gate = openCallGate({ clock, maxWaitMs: maxThrottleWaitMs, machineSlots: openMachineSlots(clock) });
   return {
     /** Asks nothing. Throws `TypeError` for a definition without `upstream`. The caller closes the account. */
     account: ({ name, credentials, ...how }: DirectConnector): UpstreamAccount =>
@@ -68,10 +68,7 @@ export function openDirectClient({ allowHosts, clock, maxThrottleWaitMs }: Direc
             Object.fromEntries([...credentials].map(([field, secret]) => [field, secret.reveal()])),
           ),
       }),
-    async [Symbol.asyncDispose]() {
-      await gate[Symbol.asyncDispose]();
-      await transport[Symbol.asyncDispose]();
-    },
+    [Symbol.asyncDispose]: async () => await transport[Symbol.asyncDispose](),
   };
 }
 
@@ -182,10 +179,7 @@ export function openDirectSource(account: UpstreamAccount, options: DirectSource
       return await call(facts, ask, signal, true);
     },
     stats: () => ({ ...budget.stats(), serverTime: serverClock.now() }),
-    async [Symbol.asyncDispose]() {
-      await account.close();
-      await shared?.[Symbol.asyncDispose]();
-    },
+    [Symbol.asyncDispose]: async () => await account.close(),
   };
 }
 

@@ -14,10 +14,9 @@ const plan = z
     limits: z.strictObject({
       account: z.string(),
       requestsPerSecond: z.number(),
-      concurrency: z.int(),
       maxWaitMs: z.int(),
     }),
-    timings: z.strictObject({ lockMs: z.int(), recoverEveryMs: z.int() }),
+    timings: z.strictObject({ recoverEveryMs: z.int() }),
   })
   .parse(JSON.parse(process.argv[2] ?? ''));
 
@@ -33,10 +32,9 @@ await Promise.all(Array.from({ length: plan.places }, fire));
 
 async function fire(): Promise<never> {
   for (;;) {
-    const turn = await budget.enter(never);
+    await budget.enter(never);
     const response = await fetch(plan.serverUrl, { headers: { 'x-process': plan.name } });
     await response.arrayBuffer();
     if (response.status === 429) await budget.slowDown(Number(response.headers.get('retry-after')) * 1_000);
-    await turn.release();
   }
 }

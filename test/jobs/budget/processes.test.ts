@@ -1,5 +1,4 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { systemClock } from '../../../src/core/clock.ts';
 import { startRedis, type PrivateRedis } from '../../support/redis.ts';
 import { startScript, type RunningCli } from '../../support/run-cli.ts';
 import {
@@ -83,45 +82,6 @@ describe('processes that share an account', () => {
     expect(figures.recovered).toBeGreaterThanOrEqual(7.5);
     expectRate(server.arrivals);
   });
-
-  it('share one concurrency limit', async () => {
-    const server = await startServer({
-      processes: 3,
-      answer: async (response) => {
-        // Longer than the retry interval for a slot, so that at times all slots are taken.
-        await systemClock.sleep(120);
-        response.end();
-      },
-    });
-    for (const name of ['a', 'b', 'c']) fire(server, name, { requestsPerSecond: 1_000, concurrency: 3 });
-    // A process that releases a slot does not starve the others: each gets slots repeatedly.
-    await server.until(
-      (arrivals) => arrivals.length >= 60 && ['a', 'b', 'c'].every((name) => callsOf(arrivals, name) >= 6),
-    );
-    expect(server.most()).toBe(3);
-  });
-
-  it('take over the slots of a killed process, but not those of a slow one', async () => {
-    const lockMs = 1_500;
-    const limits = { requestsPerSecond: 1_000, concurrency: 3, lockMs };
-    const server = await startServer({
-      answer: (response, { from }) => {
-        if (from !== 'slow') response.end();
-      },
-    });
-    const slow = fire(server, 'slow', limits);
-    await server.until((arrivals) => arrivals.length === 3);
-    fire(server, 'next', limits);
-    // Real time on purpose: a slot is renewed for as long as its call lasts.
-    await systemClock.sleep(2.5 * lockMs);
-    expect(server.arrivals.map(({ from }) => from)).toEqual(['slow', 'slow', 'slow']);
-    slow.child.kill('SIGKILL');
-    const killedAt = server.now();
-    await server.until((arrivals) => arrivals.length > 20);
-    const freeAfterMs = (server.arrivals[3]?.at ?? Number.NaN) - killedAt;
-    console.log(`with places held for ${lockMs} ms: free ${Math.round(freeAfterMs)} ms after the kill`);
-    expect(freeAfterMs).toBeLessThan(lockMs + 2_000);
-  });
 });
 
 /**
@@ -146,21 +106,16 @@ async function startServer(options: Parameters<typeof startRecordingServer>[0]):
 function fire(
   server: RecordingServer,
   name: string,
-  limits: {
-    requestsPerSecond: number;
-    concurrency?: number;
-    lockMs?: number;
-    recoverEveryMs?: number;
-  },
+  limits: { requestsPerSecond: number; recoverEveryMs?: number },
 ): RunningCli {
-  const { requestsPerSecond, concurrency = 20, lockMs = 15_000, recoverEveryMs = 10_000 } = limits;
+  const { requestsPerSecond, recoverEveryMs = 10_000 } = limits;
   const plan = {
     name,
     redisUrl: redis.url,
     serverUrl: server.url,
     places: 4,
-    limits: { account: server.url, requestsPerSecond, concurrency, maxWaitMs: 30_000 },
-    timings: { lockMs, recoverEveryMs },
+    limits: { account: server.url, requestsPerSecond, maxWaitMs: 30_000 },
+    timings: { recoverEveryMs },
   };
   const process = startScript([script, JSON.stringify(plan)], import.meta.dirname);
   running.push(process);

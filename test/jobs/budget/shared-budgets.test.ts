@@ -47,7 +47,6 @@ const open = async (
   return budgets.open({
     account: 'https://api.example.com c1',
     requestsPerSecond: 1_000,
-    concurrency: 10,
     maxWaitMs: 30_000,
     ...limits,
   });
@@ -57,14 +56,14 @@ it('keeps to the rate that the API states once it is known', async () => {
   // At the first rate the third call would begin after more than three minutes.
   const budget = await open({ requestsPerSecond: 0.01, maxWaitMs: 600_000 });
   budget.limitTo?.(1_000);
-  for (let call = 0; call < 3; call += 1) await (await budget.enter(never)).release();
+  for (let call = 0; call < 3; call += 1) await budget.enter(never);
   expect(errors).toEqual([]);
 });
 
 describe('the keys of an account', () => {
   it('start with the prefix, do not reveal the account and expire', async () => {
     const budget = await open({ requestsPerSecond: 0.1 });
-    const turn = await budget.enter(never);
+    await budget.enter(never);
     await budget.slowDown(20_000);
     const keys = await inspector.keys('*');
     expect(keys.sort().map((key) => key.replace(/[0-9a-f]{16}/, '<hash>'))).toEqual([
@@ -72,53 +71,23 @@ describe('the keys of an account', () => {
       'test:budget:<hash>:rate',
       'test:budget:<hash>:slow',
       'test:budget:<hash>:throttled',
-      'test:budget:semaphore:<hash>:slots',
     ]);
     for (const key of keys) {
       expect(await inspector.pttl(key)).toBeGreaterThan(0);
       expect(await inspector.pttl(key)).toBeLessThanOrEqual(30_000);
     }
-    await turn.release();
-    expect(await inspector.keys('*slots')).toEqual([]);
-  });
-});
-
-describe('a slot', () => {
-  it('is held for its time by the clock of Redis, though the clock of another machine is a minute ahead or behind', async () => {
-    const first = await open({ concurrency: 1 }, { lockMs: 2_000 });
-    const turn = await first.enter(never);
-    const now = Date.now;
-    for (const aheadMs of [60_000, -60_000]) {
-      const other = await open({ concurrency: 1 });
-      vi.spyOn(Date, 'now').mockImplementation(() => now() + aheadMs);
-      const entering = new AbortController();
-      const waiting = other.enter(entering.signal).then(
-        () => 'entered',
-        () => 'waited',
-      );
-      await vi.waitFor(async () => expect(await inspector.keys('*:waiting')).toHaveLength(1));
-      entering.abort();
-      expect(await waiting).toBe('waited');
-      vi.restoreAllMocks();
-      await inspector.del(...(await inspector.keys('*:waiting')));
-    }
-    await turn.release();
   });
 });
 
 describe('a high rate', () => {
   it('starts some calls at once, and keeps to 200 in any second', async () => {
-    const budgets = [
-      await open({ requestsPerSecond: 200, concurrency: 40 }),
-      await open({ requestsPerSecond: 200, concurrency: 40 }),
-    ];
+    const budgets = [await open({ requestsPerSecond: 200 }), await open({ requestsPerSecond: 200 })];
     const arrivals: Arrival[] = [];
     const startedAt = performance.now();
     const fire = async (budget: SharedBudget): Promise<void> => {
       while (performance.now() < startedAt + 2_500) {
-        const turn = await budget.enter(never);
+        await budget.enter(never);
         arrivals.push({ at: performance.now(), from: 'here' });
-        await turn.release();
       }
     };
     await Promise.all([...budgets, ...budgets, ...budgets, ...budgets].map(fire));
@@ -131,7 +100,7 @@ describe('a high rate', () => {
 });
 
 describe('callers that wait for the rate', () => {
-  const slowly = { requestsPerSecond: 5, concurrency: 20 };
+  const slowly = { requestsPerSecond: 5 };
   const queue = 'test:budget:*:queue';
   const waiting = async (): Promise<number> => {
     const [key] = await inspector.keys(queue);
@@ -219,7 +188,7 @@ describe('a throttle', () => {
   });
 
   it('with a long pause throws in every process, with the remaining time', async () => {
-    const [told, another] = [await open(), await open({ concurrency: 1 })];
+    const [told, another] = [await open(), await open()];
     await told.slowDown(90_000);
     for (let attempt = 0; attempt < 2; attempt += 1) {
       const error: unknown = await another.enter(never).catch((thrown: unknown) => thrown);
@@ -227,21 +196,17 @@ describe('a throttle', () => {
       expect(error).toMatchObject({ code: 'THROTTLED', recovery: 'throttle' });
       expect(error).toHaveProperty('retryAfterMs', expect.closeTo(89_000, -4));
     }
-    // Its slot is released, though its call never started.
-    expect(await inspector.keys('*slots')).toEqual([]);
   });
 });
 
 describe('a wait', () => {
   const reason = new Error('stopped by test');
   it.each<[string, Partial<AccountLimits>, (budget: SharedBudget) => Promise<unknown>]>([
-    ['a slot', { concurrency: 1 }, (budget) => budget.enter(never)],
     ['the rate', { requestsPerSecond: 0.001 }, (budget) => budget.enter(never)],
     ['the end of a pause', {}, (budget) => budget.slowDown(20_000)],
-  ])('for %s ends when the signal is aborted, and leaves no slot taken', async (_for, limits, first) => {
+  ])('for %s ends when the signal is aborted', async (_for, limits, first) => {
     const budget = await open(limits);
     await first(budget);
-    const taken = await placesTaken();
     const controller = new AbortController();
     const call = budget.enter(controller.signal).then(
       () => 'started',
@@ -252,18 +217,6 @@ describe('a wait', () => {
     expect(await Promise.race([call, waiting])).toBe('waiting');
     controller.abort(reason);
     expect(await call).toBe(reason);
-    expect(await placesTaken()).toBe(taken);
-  });
-});
-
-describe('a budget that is disposed', () => {
-  it('releases its slots', async () => {
-    const budget = await open({ concurrency: 2 });
-    await budget.enter(never);
-    await budget.enter(never);
-    await budget[Symbol.asyncDispose]();
-    expect(await placesTaken()).toBe(0);
-    await (await (await open({ concurrency: 1 })).enter(never)).release();
   });
 });
 
@@ -271,13 +224,11 @@ describe('a Redis outage', () => {
   // Proves promise 12
   it('does not block calls, is reported, and the limits apply again when it ends', async () => {
     const budget = await open({ requestsPerSecond: 20 });
-    await (await budget.enter(never)).release();
-    const underWay = await budget.enter(never);
+    await budget.enter(never);
     await redis.stop();
     const startedAt = Date.now();
-    for (let call = 0; call < 200; call += 1) await (await budget.enter(never)).release();
+    for (let call = 0; call < 200; call += 1) await budget.enter(never);
     await budget.slowDown(1_000);
-    await underWay.release();
     // At 20 a second 200 calls take 10 s; one command to a hanging Redis may take 2 s.
     expect(Date.now() - startedAt).toBeLessThan(5_000);
     expect(errors.length).toBeGreaterThan(0);
@@ -286,30 +237,21 @@ describe('a Redis outage', () => {
     redis = await startRedis({ port: redis.port, password });
     const returned = new Redis(redis.url);
     while ((await returned.keys('*rate')).length === 0) {
-      await (await budget.enter(never)).release();
+      await budget.enter(never);
       await systemClock.sleep(10);
     }
     returned.disconnect();
     const backAt = Date.now();
-    for (let call = 0; call < 20; call += 1) await (await budget.enter(never)).release();
+    for (let call = 0; call < 20; call += 1) await budget.enter(never);
     expect(Date.now() - backAt).toBeGreaterThan(900);
-  });
-
-  it('counts a long call that started before Redis lost its data', async () => {
-    const budget = await open({ concurrency: 1 }, { lockMs: 600 });
-    const turn = await budget.enter(never);
-    await inspector.flushall();
-    while ((await placesTaken()) === 0) await systemClock.sleep(10);
-    await turn.release();
-    expect(await placesTaken()).toBe(0);
   });
 
   it('in which Redis hangs delays one call, not every call', async () => {
     const budget = await open({ requestsPerSecond: 1_000 });
-    await (await budget.enter(never)).release();
+    await budget.enter(never);
     await inspector.client('PAUSE', 8_000, 'ALL');
     const startedAt = Date.now();
-    for (let call = 0; call < 50; call += 1) await (await budget.enter(never)).release();
+    for (let call = 0; call < 50; call += 1) await budget.enter(never);
     expect(Date.now() - startedAt).toBeLessThan(6_000);
     expect(errors.length).toBeGreaterThan(0);
   });
@@ -318,11 +260,6 @@ describe('a Redis outage', () => {
 async function remainingMs(kind: string): Promise<number> {
   const [key = ''] = await inspector.keys(`*:${kind}`);
   return await inspector.pttl(key);
-}
-
-async function placesTaken(): Promise<number> {
-  const keys = await inspector.keys('*slots');
-  return keys[0] === undefined ? 0 : await inspector.zcard(keys[0]);
 }
 
 const gone = (): Promise<never> => Promise.reject(new Error('ECONNREFUSED'));

@@ -61,7 +61,7 @@ function openCaller(requestsPerSecond: number): Caller {
     ask: () =>
       new Promise((resolve, reject) => {
         answer = resolve;
-        if (wake === null) pace.turn(never).then(() => answer(0), reject);
+        if (wake === null) pace.enter(never).then(() => answer(0), reject);
         else wake();
       }),
   };
@@ -139,17 +139,17 @@ describe('the caller that asks first', () => {
 
 describe('a caller that no longer asks', () => {
   it('is passed by the next one, and so are all that were killed with it, at once', async () => {
-    await openPace(5).turn(never);
+    await openPace(5).enter(never);
     const killed = Array.from({ length: 20 }, () => openCaller(5));
     for (const caller of killed) expect(await caller.ask()).toBeGreaterThan(0);
-    await openPace(5).turn(never);
+    await openPace(5).enter(never);
     expect(await redis.keys('account:queue')).toEqual([]);
   });
 
   it('leaves nothing behind', async () => {
     const controller = new AbortController();
-    await openPace(0.1).turn(never);
-    const call = openPace(0.1).turn(controller.signal);
+    await openPace(0.1).enter(never);
+    const call = openPace(0.1).enter(controller.signal);
     const ended = call.catch((error: unknown) => error);
     await vi.waitFor(async () => expect(await redis.zcard('account:queue')).toBe(1));
     controller.abort('stopped by test');
@@ -182,7 +182,7 @@ describe('callers of which one is farther away from Redis than the others', () =
       const fire = async (tripMs: number, index: number): Promise<void> => {
         const pace = openPace(requestsPerSecond, systemClock, tripMs);
         for (;;) {
-          await pace.turn(ending);
+          await pace.enter(ending);
           counts[index] = (counts[index] ?? 0) + 1;
           await systemClock.sleep(3);
         }

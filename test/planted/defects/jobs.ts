@@ -27,14 +27,6 @@ export const jobDefects: readonly Defect[] = [
     foundBy: 'test/jobs/budget/shared-budgets.test.ts',
   },
   {
-    id: 'slot-not-given-back',
-    name: 'openSharedSlots',
-    find: 'await ask(() => redis.zrem(slotsKey, identifier));',
-    replace: 'await ask(() => redis.zrem(waitingKey, identifier));',
-    because: 'Each call keeps its slot for 15 seconds, and all others wait.',
-    foundBy: 'test/jobs/budget/shared-budgets.test.ts',
-  },
-  {
     id: 'older-config-wins',
     name: 'claim',
     beside: 'claimSchedules',

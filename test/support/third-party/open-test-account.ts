@@ -169,7 +169,6 @@ export function openTestAccount(options: TestAccountOptions): UpstreamAccount {
   });
   onTestFinished(async () => {
     await account.close();
-    await gate[Symbol.asyncDispose]();
     await transport[Symbol.asyncDispose]();
   });
   return account;
