@@ -114,18 +114,13 @@ export function syncsQueue(sinkId: string): string {
 /**
  * A separate queue, so that a slow target holds up no connector; one for each sink, because publications read from it.
  */
-export function publicationsQueue(sinkId: string): string {
+function publicationsQueue(sinkId: string): string {
   return `publications-${sinkId}`;
 }
 
 /** The id contains the sink, because a worker writes and removes only the schedulers of its own sinks. */
 export function schedulerId(sinkId: string, connector: string): string {
   return `${sinkId}:${connector}`;
-}
-
-/** The connector of a scheduler id of this sink; null for any other. */
-export function scheduledConnector(id: string, sinkId: string): string | null {
-  return id.startsWith(`${sinkId}:`) ? id.slice(sinkId.length + 1) : null;
 }
 
 /** The name of a job that publishes into a target, and of the tick that adds it. */
@@ -138,10 +133,11 @@ export function publicationSchedulerId(sinkId: string, target: string): string {
   return `publish:${sinkId}:${target}`;
 }
 
-/** The target of a scheduler id of this sink; null for any other. */
-export function scheduledTarget(id: string, sinkId: string): string | null {
-  const start = publicationSchedulerId(sinkId, '');
-  return id.startsWith(start) ? id.slice(start.length) : null;
+/** The connector of a scheduler id of this sink, or `publish-<target>`; null for an id of another sink. */
+export function scheduledName(id: string, sinkId: string): string | null {
+  const [own, publish] = [schedulerId(sinkId, ''), publicationSchedulerId(sinkId, '')];
+  if (id.startsWith(publish)) return publicationName(id.slice(publish.length));
+  return id.startsWith(own) ? id.slice(own.length) : null;
 }
 
 /** Hash from a sink's name to the host and path of its file. */

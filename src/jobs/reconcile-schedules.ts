@@ -13,8 +13,7 @@ import {
   publicationName,
   publicationSchedulerId,
   type QueueSet,
-  scheduledConnector,
-  scheduledTarget,
+  scheduledName,
   schedulerId,
   schedulesKey,
   sinksKey,
@@ -83,8 +82,7 @@ export async function reconcileSchedules(options: ReconcileOptions) {
     kept.push(...wanted.flatMap((tick) => (isWritten.has(tick) ? [] : [tick.name])));
     const isWanted = new Set(wanted.map(({ id }) => id));
     const unwanted = [...existing.keys()].flatMap((id) => {
-      const target = scheduledTarget(id, sink.id);
-      const name = target === null ? scheduledConnector(id, sink.id) : publicationName(target);
+      const name = scheduledName(id, sink.id);
       return name === null || isWanted.has(id) ? [] : [{ id, name }];
     });
     await inBatches(unwanted, ({ id }) => ticks.removeJobScheduler(id));
@@ -324,8 +322,7 @@ export async function registerSinks(
 
 async function forget(queues: QueueSet, sinkId: string): Promise<void> {
   for (const { key } of await queues.ticks.getJobSchedulers(0, -1)) {
-    const isOfSink = scheduledConnector(key, sinkId) !== null || scheduledTarget(key, sinkId) !== null;
-    if (isOfSink) await queues.ticks.removeJobScheduler(key);
+    if (scheduledName(key, sinkId) !== null) await queues.ticks.removeJobScheduler(key);
   }
   await queues.syncs(sinkId).drain(true);
   await queues.publications(sinkId).drain(true);
