@@ -5,7 +5,7 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
   telemetry: ['core'],
   // What every HTTP client of this program needs; it knows no API.
   http: ['core'],
-  settings: ['core', 'definitions', 'files/sealer.ts'],
+  settings: ['core', 'definitions', 'files/sealer.ts', 'http/guard-address.ts'],
   pagination: ['core', 'definitions', 'sinks/partition.ts'],
   source: ['core', 'http', 'definitions', 'pagination', 'upstream', 'sign-ins/sign-in-store.ts'],
   // The third parties behind connectors: one answer or one failure for each call.
@@ -121,6 +121,7 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
     'core',
     'definitions',
     'files/private-file.ts',
+    'http/guard-address.ts',
     'telemetry',
     'settings',
     'source',

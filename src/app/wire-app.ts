@@ -1,7 +1,7 @@
 import { hasCode, SyncError, usage } from '../core/errors.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import type { Notifier } from '../notify/open-notifier.ts';
-import { isLoopback } from '../settings/texts.ts';
+import { isLoopbackHost } from '../http/guard-address.ts';
 import type { DirectAddress, LocalSettings, ReadConnector } from '../settings/settings.ts';
 import { shareSinks } from '../sinks/share-sinks.ts';
 import { defaultApiLimits } from '../source/api/api-limits.ts';
@@ -120,7 +120,7 @@ export function wireApp(options: AppOptions, notifier: Notifier): App {
 
 /** An API on this machine knows best what may be asked of it; another one may only ask for less. */
 function isHere(baseUrl: string): boolean {
-  return URL.canParse(baseUrl) && isLoopback(new URL(baseUrl).hostname);
+  return URL.canParse(baseUrl) && isLoopbackHost(new URL(baseUrl).hostname);
 }
 
 type SourceExtras = Omit<NonNullable<Parameters<App['openSource']>[2]>, 'stored'>;

@@ -17,7 +17,8 @@ export function instant(ms: number): Instant {
 
 /** Parses a `Date` header; null where it is absent or unreadable. */
 export function instantOf(date: string | null): Instant | null {
-  const ms = Date.parse(date ?? '');
+  // Date.parse is lenient ("-5" is a year); a date of HTTP ends so.
+  const ms = /[a-z]{3}.*GMT$/i.test(date ?? '') ? Date.parse(date ?? '') : Number.NaN;
   return Number.isNaN(ms) ? null : instant(ms);
 }
 

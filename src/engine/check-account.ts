@@ -62,8 +62,8 @@ export function openAccountCheck(run: Run) {
   /** Whether the first pages of an entity's full walks have shown a stored row. */
   const isKnown = new Map<EntityName, boolean>();
   const samples = new Map<EntityName, Awaited<ReturnType<typeof sample>>>();
-  /** The judgement under way. */
-  const judging = new Set<Promise<void>>();
+  /** The checks so far: while one is under way, no other walk begins to store. */
+  let checked: Promise<void> = Promise.resolve();
   let isSettled = false;
   let other: SyncError | null = null;
   let attempts = 0;
@@ -91,26 +91,24 @@ export function openAccountCheck(run: Run) {
    * Called with the first page of a walk, before it is stored. Throws `SyncError` IDENTITY_CHANGED for one of another
    * account.
    */
-  const ofPage = async (entity: Entity, { mode }: Pick<Partition, 'mode'>, page: PageStored) => {
-    const isChecked = run.doubtsAccount === true && plan.kind === 'sync' && asked.window === null;
+  const ofPage = (entity: Entity, partition: Pick<Partition, 'mode'>, page: PageStored): Promise<void> => {
+    if (run.doubtsAccount !== true || plan.kind !== 'sync' || asked.window !== null) return Promise.resolve();
+    const check = checked.then(() => checkPage(entity, partition, page));
+    checked = check.catch(() => undefined);
+    return check;
+  };
+
+  async function checkPage(entity: Entity, { mode }: Pick<Partition, 'mode'>, page: PageStored) {
     const [own] = page.stored.rows;
-    // While it is being found out, no other walk begins to store.
-    while (judging.size > 0) await Promise.all(judging);
     if (other !== null) throw other;
-    if (!isChecked || mode !== 'full' || own === undefined || own.records.length === 0) return;
+    if (mode !== 'full' || own === undefined || own.records.length === 0) return;
     const account = await accountOf(entity.name);
     const unknown = { ...account, records: own.records.length, known: 0 };
     if (isSettled || attempts >= mostAttempts || !isStrange(unknown)) return;
     const known = await sink.stored.known(lease, entity.name, own.records);
     isKnown.set(entity.name, known > 0 || isKnown.get(entity.name) === true);
-    if (!isStrange({ ...unknown, known })) return;
-    while (judging.size > 0) await Promise.all(judging);
-    if (other !== null) throw other;
-    if (isSettled) return;
-    const judged = judge(entity, page, account.live).finally(() => judging.delete(judged));
-    judging.add(judged);
-    await judged;
-  };
+    if (isStrange({ ...unknown, known })) await judge(entity, page, account.live);
+  }
 
   /**
    * Called after the walks: what `get` did not settle, they do, where none of them has met a stored row of two entities

@@ -155,11 +155,6 @@ export function beginState(capMs: number): WalkState {
   return walkState.parse({ cap: capMs });
 }
 
-/** State of a walk that resumes at a stored position. */
-export function readState(position: Position): WalkState {
-  return walkState.parse(position);
-}
-
 /** `isFurther`: as the pagination says of the page. */
 export function afterRecords(
   state: WalkState,
@@ -264,7 +259,9 @@ async function walkPages(walk: Walk, ahead: Ahead): Promise<WalkEnd> {
   const isIncremental = partition.mode === 'incremental';
   onEvent({ kind: 'walk-started', entity, params, isIncremental, resumed: position !== null });
   let point: WalkPoint =
-    position === null ? beginning(walk) : { position, state: readState(position), restarts: 0, halvings: 0 };
+    position === null
+      ? beginning(walk)
+      : { position, state: walkState.parse(position), restarts: 0, halvings: 0 };
 
   // An entity has many listings below records, whose totals would say little of all of them.
   const isRoot = walk.entity.parents.length === 0 && partition.tree === null;
@@ -295,9 +292,6 @@ async function walkPages(walk: Walk, ahead: Ahead): Promise<WalkEnd> {
     else if (oldest !== undefined && ahead.stored.length >= maxPagesAhead) await commits.waitFor(oldest);
     if (next.kind === 'end') return { kind: 'sealed', seal: next.seal };
     if (next.kind === 'set-aside') return next;
-    if (next.restartedBecause !== null) {
-      onEvent({ kind: 'walk-restarted', entity, params, why: next.restartedBecause });
-    }
     point = next.point;
   }
 }
@@ -404,14 +398,10 @@ async function prepare({ run, partition, preparePage }: Walk, { state }: WalkPoi
 function makeReady(walk: Walk, point: WalkPoint, completed: CompletedPage, prepared: PreparedPage) {
   const { page } = completed;
   const advance = walk.pagination.advance(point.position, {
+    ...page,
     marks: prepared.marks,
     changes: prepared.changes,
     capMs: point.state.cap,
-    bytes: page.bytes,
-    next: page.next,
-    ...(page.total === undefined ? {} : { total: page.total }),
-    ...(page.isCut === undefined ? {} : { isCut: page.isCut }),
-    ...(page.refusal === undefined ? {} : { refusal: page.refusal }),
     nowMs: walk.run.clock.now(),
   });
   const isFurther = advance.kind === 'continue' && advance.isFurther;
@@ -461,7 +451,7 @@ async function storePage(walk: Walk, page: ReadyPage): Promise<void> {
 const maxRestarts = 3;
 
 export type Next =
-  | { readonly kind: 'continue'; readonly point: WalkPoint; readonly restartedBecause: string | null }
+  | { readonly kind: 'continue'; readonly point: WalkPoint }
   | { readonly kind: 'end'; readonly point: WalkPoint; readonly seal: Seal }
   | { readonly kind: 'set-aside'; readonly point: WalkPoint; readonly failure: WalkFailure };
 
@@ -503,7 +493,7 @@ export function afterPage(walk: Walk, point: WalkPoint, advance: Advance): Next 
     case 'continue': {
       const why = stuckBecause(point.state.progress);
       return why === null
-        ? { kind: 'continue', point: { ...point, position: advance.position }, restartedBecause: null }
+        ? { kind: 'continue', point: { ...point, position: advance.position } }
         : broken(walk, point, { code: 'PAGING_BROKEN', why, dropWatermark: false });
     }
     case 'end':
@@ -570,7 +560,7 @@ function smallerPage(walk: Walk, point: WalkPoint, error: SyncError): Exclude<Ne
   if (halvings === 0) return { kind: 'set-aside', point, failure: failureOf(walk, error) };
   const smaller = { ...point, position, halvings: point.halvings + halvings };
   if (isSlow) slowPages.halvings = Math.max(slowPages.halvings, smaller.halvings);
-  return { kind: 'continue', point: smaller, restartedBecause: null };
+  return { kind: 'continue', point: smaller };
 }
 
 /** Halved so often, or as often as it can be. */
@@ -591,7 +581,9 @@ function restart(walk: Walk, point: WalkPoint, error: SyncError): Exclude<Next, 
     const failure = { ...failureOf(walk, error, { dropPosition: true, dropWatermark: false }), message };
     return { kind: 'set-aside', point: begun, failure };
   }
-  return { kind: 'continue', point: begun, restartedBecause: error.message };
+  const { entity, params } = walk.partition;
+  walk.run.onEvent({ kind: 'walk-restarted', entity, params, why: error.message });
+  return { kind: 'continue', point: begun };
 }
 
 /** Where the walk stands when it begins, or begins again: by this run's clock, whichever run began it. */

@@ -407,6 +407,24 @@ function faultOf(error: Error): NetworkFault | null {
   return found === undefined ? null : { kind: found[1], code, text: `${found[2]} (${code})` };
 }
 
+/** What the head of an answer says about the file in its body. The name is untrusted: fit for no path or terminal. */
+export function fileHead({ status, header }: Head) {
+  const encoding = header('content-encoding')?.trim().toLowerCase() ?? '';
+  const isPlain = encoding === '' || encoding === 'identity';
+  const isGzip = encoding === 'gzip' || encoding === 'x-gzip';
+  const length = header('content-length')?.trim() ?? '';
+  const coded = isPlain || isGzip ? null : 'an unknown content encoding';
+  return {
+    name: dispositionName(header('content-disposition')),
+    contentType: header('content-type'),
+    /** Size in bytes; null: not known before the end. */
+    size: isPlain && /^\d{1,15}$/.test(length) ? Number(length) : null,
+    isGzip,
+    /** Why the body is no whole file: 206 is a part that was not requested, 202 a file that does not exist yet. */
+    fault: status === 200 ? coded : `HTTP ${status}`,
+  };
+}
+
 const maxNameChars = 1_000;
 const nameParameter = /;\s*(filename\*?)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^;\s"]+))/gi;
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true });

@@ -49,6 +49,36 @@ export function isPublicAddress(address: string): boolean {
   return isIP(address) !== 0 && !isIn(notPublic, address);
 }
 
+/** True for the name, or an address, of this machine, as a URL has it. */
+export function isLoopbackHost(hostname: string): boolean {
+  const host = hostname.replace(/^\[|\]$/g, '');
+  return host === 'localhost' || (isIP(host) !== 0 && isLoopbackAddress(host));
+}
+
+/**
+ * The base URL of an API: https, or http on this machine; nothing that could put a secret into a log or send the token
+ * elsewhere. A text: why it must not be used, without the URL itself, which might hold a password.
+ */
+export function apiAddress(text: string): URL | string {
+  // The URL parser silently drops tabs, line ends and outer blanks; such an address is a mistake.
+  const url = /[\s\\]/.test(text) || !URL.canParse(text) ? null : new URL(text);
+  if (url === null || !/^https?:$/.test(url.protocol)) {
+    return 'expected an address such as https://api.example.com';
+  }
+  if (url.username !== '' || url.password !== '') {
+    return 'expected no user name or password in the address; use clientId and clientSecret';
+  }
+  if (/[?#]/.test(text)) return 'expected an address without query (?) and fragment (#)';
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  // IPv4 inside IPv6 begins with `::` too.
+  if (/^(0\.|::(?!1$))/.test(host) || (isIP(host) !== 0 && isLinkLocalAddress(host))) {
+    return 'expected a host that a service can live at, got a link-local, metadata, unspecified or IPv4-mapped address';
+  }
+  return url.protocol === 'https:' || isLoopbackHost(host)
+    ? url
+    : 'expected https: http is allowed only for 127.0.0.1, [::1] and localhost';
+}
+
 /** Throws `AddressRefusedError` for an address that is not on the public internet. */
 export function judgePublic(address: string, hostname: string): void {
   if (isPublicAddress(address)) return;

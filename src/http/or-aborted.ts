@@ -42,6 +42,25 @@ export function startDeadline(ms: number, outer: AbortSignal, late: () => Error)
   };
 }
 
+/** Does a piece of work with such a signal, which it must hear; rejects with its reason once it is aborted. */
+export async function within<T>(
+  ms: number,
+  outer: AbortSignal,
+  late: () => Error,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  outer.throwIfAborted();
+  const deadline = startDeadline(ms, outer, late);
+  try {
+    return await work(deadline.signal);
+  } catch (error) {
+    deadline.signal.throwIfAborted();
+    throw error;
+  } finally {
+    deadline.end();
+  }
+}
+
 /**
  * Takes a slot of a queue, in the order of the calls. Resolves with the function that gives it back; while it waits,
  * rejects with the signal's reason.

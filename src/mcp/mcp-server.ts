@@ -5,7 +5,7 @@ import PQueue from 'p-queue';
 import { programVersion } from '../app/program-version.ts';
 import { type Clock, otherTurn } from '../core/clock.ts';
 import { importOptional, SyncError, usage } from '../core/errors.ts';
-import { orAborted, startDeadline, takeSlot } from '../http/or-aborted.ts';
+import { orAborted, takeSlot, within } from '../http/or-aborted.ts';
 import type { JobLog } from '../jobs/worker-context.ts';
 import { type Answer, jsonOf } from './answer.ts';
 import {
@@ -150,13 +150,9 @@ export function runCalls(options: RunCallsOptions): RunCall {
 }
 
 /** Rejects with the signal's reason, and with SEARCH_BUSY where it would take too long. */
-async function turnWithin(slots: PQueue, signal: AbortSignal): Promise<() => void> {
-  const turn = startDeadline(mostWaitMs, signal, () => busy('other calls take long'));
-  try {
-    return await takeSlot(slots, turn.signal);
-  } finally {
-    turn.end();
-  }
+function turnWithin(slots: PQueue, signal: AbortSignal): Promise<() => void> {
+  const late = (): SyncError => busy('other calls take long');
+  return within(mostWaitMs, signal, late, (own) => takeSlot(slots, own));
 }
 
 function busy(why: string): SyncError {

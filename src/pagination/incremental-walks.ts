@@ -2,6 +2,7 @@ import * as z from 'zod';
 import type { Params } from '../core/records.ts';
 import type { Entity } from '../definitions/definition.ts';
 import type { Position } from '../sinks/partition.ts';
+import { rememberedKeys } from './listing-end.ts';
 import { numberedPosition } from './numbered.ts';
 import { offsetPosition } from './offset.ts';
 import {
@@ -134,9 +135,6 @@ function settledChanges({ changes, capMs }: PageSeen): readonly number[] {
     change !== null && change.highestMs <= capMs ? [change.highestMs] : [],
   );
 }
-
-/** Records of earlier pages that may show up again, pushed down by others that came to the front. */
-const rememberedKeys = 100;
 
 /** The position of another walk, which reads it by itself. */
 const anyPosition = z.custom<Position>(
@@ -305,9 +303,6 @@ export function cutPagination(
   });
 }
 
-function newestOf(before: number | null, { changes, capMs }: PageSeen): number | null {
-  const values = changes.flatMap((change) =>
-    change === null || change.highestMs > capMs ? [] : change.highestMs,
-  );
-  return values.reduce((newest: number | null, ms) => Math.max(ms, newest ?? ms), before);
+function newestOf(before: number | null, page: PageSeen): number | null {
+  return settledChanges(page).reduce((newest: number | null, ms) => Math.max(ms, newest ?? ms), before);
 }

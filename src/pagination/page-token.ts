@@ -87,7 +87,9 @@ export function pageTokenPagination(rules: TokenRules, { trustsTotal }: Pick<Lis
       const shown = distinct ?? (before.shown === null ? null : before.shown + page.marks.length);
       const seen = trustsTotal && total !== undefined ? { ...page, total } : page;
       const named = trustsTotal ? (total ?? null) : null;
-      const steady = before.pages === 0 || named === before.total ? named : null;
+      // Behind the last record an answer may count nothing.
+      const isSteady = named === before.total || (named === null && page.marks.length === 0);
+      const steady = before.pages === 0 ? named : isSteady ? before.total : null;
       return advance({ ...before, distinct, shown, total: steady }, seen);
     },
     halve: (position) =>
@@ -175,8 +177,6 @@ const lastRecordPosition = z.object({
   /** Records of the page before, and the last of them. */
   before: z.number().int().min(0).default(0),
   last: z.string().default(''),
-  /** Total that every answer so far has named; null where one did not, or named another. */
-  total: z.number().int().min(0).nullable().default(null),
 });
 type LastRecordPosition = z.infer<typeof lastRecordPosition>;
 
@@ -224,15 +224,11 @@ function lastRecordPagination(rules: LastRecordRules, listing: Listing): Paginat
     const step = tokens.advance(before.inner, page);
     if (step.kind === 'restart' || step.kind === 'broken') return step;
     const isFirst = before.inner.pages === 0;
-    const named = trustsTotal ? (page.total ?? null) : null;
-    // Behind the last record an answer may count nothing.
-    const isSteady = isFirst || named === before.total || (named === null && received === 0);
     const position: LastRecordPosition = {
       kind: 'lastRecord',
       inner: tokenPosition.parse(step.position),
       before: received,
       last: received === 0 ? '' : shortMark(page.marks.at(-1) ?? ''),
-      total: isSteady ? (named ?? before.total) : null,
     };
     const { followed, isShortEnd } = judgeLength(before, position, page);
     const isLeft = page.total !== undefined && trustsTotal && page.total > (position.inner.shown ?? 0);
@@ -285,8 +281,8 @@ function lastRecordPagination(rules: LastRecordRules, listing: Listing): Paginat
     return { followed, isShortEnd: isShort && (isLater || next.before >= listing.storedRows) };
   }
 
-  function lastRecordProof({ inner, total }: LastRecordPosition): Proof {
-    const isCounted = total !== null && inner.distinct === total;
+  function lastRecordProof({ inner: { distinct, total } }: LastRecordPosition): Proof {
+    const isCounted = total !== null && distinct === total;
     return { kind: 'token', isOrdered: rules.isUnique, ...(isCounted ? { isCounted } : {}) };
   }
 

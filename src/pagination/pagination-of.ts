@@ -10,7 +10,6 @@ import {
   type Pagination,
   type PaginationStyle,
   type SinceParam,
-  numberParam,
   timeParam,
   walkWith,
 } from './pagination.ts';
@@ -89,7 +88,12 @@ type Bounded = Extract<NonNullable<Entity['incremental']>, { readonly sinceParam
 function sinceParamOf({ actions }: Entity, { sinceParam: name, format, sinceFormat }: Bounded): SinceParam {
   const form = sinceFormat ?? format ?? 'iso';
   const type = actions.get('list')?.params.get(name)?.type ?? 'string';
-  return { name, write: (ms) => (form === 'iso' ? timeParam(ms) : numberParam(ms, form, type)) };
+  const write = (ms: number): string | number => {
+    if (form === 'iso') return timeParam(ms);
+    const number = form === 'unix' ? Math.floor(ms / 1000) : ms;
+    return type === 'integer' ? number : String(number);
+  };
+  return { name, write };
 }
 
 function pageStyle(rules: Extract<PaginationRules, { kind: 'page' }>): PaginationStyle {

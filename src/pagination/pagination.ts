@@ -228,12 +228,6 @@ export interface SinceParam {
   readonly write: (ms: number) => string | number;
 }
 
-/** The same in another form, for a parameter of this type. */
-export function numberParam(ms: number, format: 'unix' | 'unixMs', type: string): string | number {
-  const number = format === 'unix' ? Math.floor(ms / 1000) : ms;
-  return type === 'integer' ? number : String(number);
-}
-
 export function floorSecond(ms: number): number {
   return Math.floor(ms / 1000) * 1000;
 }

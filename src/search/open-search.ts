@@ -1,6 +1,6 @@
 import type { Clock } from '../core/clock.ts';
 import type { JsonValue } from '../core/json.ts';
-import { startDeadline } from '../http/or-aborted.ts';
+import { within } from '../http/or-aborted.ts';
 import { tableName } from '../sinks/decisions/stored-table.ts';
 import { ledgerReader } from '../sinks/ledger/history/history.ts';
 import { columnValue } from '../sinks/records/mark-rows.ts';
@@ -338,9 +338,9 @@ export function sqliteSql(target: SearchTarget, hasIndex: boolean): SearchSql {
 export function searchOf({ db, records, tableName: nameOf, sqlFor }: SearchedSink) {
   return async (searched: Searched, params: unknown, options: SearchOptions): Promise<StatedAnswer> => {
     const { deadlineMs, signal } = options;
-    const deadline = startDeadline(deadlineMs, signal, () => tooSlow(deadlineMs));
-    try {
-      await using snapshot = await db.openSnapshot(deadline.signal);
+    const late = () => tooSlow(deadlineMs);
+    return await within(deadlineMs, signal, late, async (own) => {
+      await using snapshot = await db.openSnapshot(own);
       const { stated, ...found } = await snapshot.read(async (tx) => {
         const { target, isThere } = await readTarget(tx, searched, nameOf);
         const history = ledgerReader(records, (work) => work(tx));
@@ -352,9 +352,7 @@ export function searchOf({ db, records, tableName: nameOf, sqlFor }: SearchedSin
         };
       });
       return { ...(await searchState({ ...found, snapshot }, params, options)), ...stated };
-    } finally {
-      deadline.end();
-    }
+    });
   };
 }
 

@@ -16,7 +16,7 @@ import {
   keyOfToken,
   numberedKey,
 } from '../definitions/pagination-file.ts';
-import { orAborted, startDeadline } from '../http/or-aborted.ts';
+import { orAborted, within } from '../http/or-aborted.ts';
 import { ApiError } from './api-error.ts';
 
 /**
@@ -129,13 +129,7 @@ const deadlineMs = 300_000;
  * rejects at once, also where the provider does not listen: with the reason of `outer`, or with `ApiError` 504.
  */
 export async function askProvider<Answer>(outer: AbortSignal, ask: (signal: AbortSignal) => Promise<Answer>) {
-  outer.throwIfAborted();
-  const deadline = startDeadline(deadlineMs, outer, tooLate);
-  try {
-    return await orAborted(ask(deadline.signal), deadline.signal);
-  } finally {
-    deadline.end();
-  }
+  return await within(deadlineMs, outer, tooLate, (own) => orAborted(ask(own), own));
 }
 
 export function tooLate(): ApiError {

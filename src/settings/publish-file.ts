@@ -4,9 +4,9 @@ import { Secret } from '../core/secret.ts';
 import type { Note } from '../definitions/check-names.ts';
 import { strictObject } from '../definitions/schema-problems.ts';
 import { expectedType } from '../definitions/suggest-name.ts';
+import { isLoopbackHost } from '../http/guard-address.ts';
 import { postgresAddress, postgresUrl, schemaOf } from './sink-settings.ts';
 import {
-  isLoopback,
   wrong,
   checked,
   duration,
@@ -21,7 +21,7 @@ export type PublishFile = z.output<typeof publishFile>;
 
 function checkEndpoint(text: string): Checked {
   const url = URL.canParse(text) ? new URL(text) : null;
-  const isAllowed = url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopback(url.hostname));
+  const isAllowed = url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopbackHost(url.hostname));
   return !isAllowed || url.username !== '' || url.search !== '' || url.hash !== ''
     ? wrong('expected an https address without a user, or http on this machine')
     : { ok: true, value: text };

@@ -6,7 +6,8 @@ import { namePattern, type Note } from '../definitions/check-names.ts';
 import type { Frozen } from '../definitions/frozen.ts';
 import { strictObject, textAs } from '../definitions/schema-problems.ts';
 import { expectedType } from '../definitions/suggest-name.ts';
-import { duration, isLoopback, missingHere, secret } from './texts.ts';
+import { isLoopbackHost } from '../http/guard-address.ts';
+import { duration, missingHere, secret } from './texts.ts';
 
 const durability = z
   .enum(['full', 'normal'])
@@ -235,7 +236,7 @@ function sslmodeOf(
   note: NoteText,
 ): (typeof sslmodes)[number] {
   if (given === null) {
-    const isHere = hosts.every(({ host }) => host.startsWith('/') || isLoopback(host));
+    const isHere = hosts.every(({ host }) => host.startsWith('/') || isLoopbackHost(host));
     return isHere && file === null ? 'disable' : 'verify-full';
   }
   const mode = sslmodes.find((known) => known === given);

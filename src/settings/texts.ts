@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { BlockList, isIP } from 'node:net';
 import * as z from 'zod';
 import { isLikeGlob } from '../core/names.ts';
 import type { Note } from '../definitions/check-names.ts';
 import { textAs } from '../definitions/schema-problems.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
+import { apiAddress, isLoopbackHost } from '../http/guard-address.ts';
 
 // Texts of a config that are checked and converted where its schemas name them.
 
@@ -67,21 +67,6 @@ export function checkGlobs(
   }
 }
 
-const loopback = new BlockList();
-loopback.addSubnet('127.0.0.0', 8, 'ipv4');
-loopback.addAddress('::1', 'ipv6');
-
-/**
- * Link-local, unspecified and cloud metadata addresses. The list contains everything that the API client refuses to
- * connect to, so that a config that passes also runs.
- */
-const forbidden = new BlockList();
-forbidden.addSubnet('0.0.0.0', 8, 'ipv4');
-forbidden.addSubnet('169.254.0.0', 16, 'ipv4');
-forbidden.addSubnet('fe80::', 10, 'ipv6');
-forbidden.addAddress('fd00:ec2::254', 'ipv6');
-forbidden.addSubnet('64:ff9b::', 96, 'ipv6');
-
 /** The value of a text, or the problem with it (without the text, which may be secret). */
 export type Checked = { readonly ok: true; readonly value: string } | Wrong;
 type Wrong = { readonly ok: false; readonly why: string };
@@ -90,29 +75,10 @@ export function wrong(why: string): Wrong {
   return { ok: false, why };
 }
 
-/**
- * Checks the API's address, and removes a trailing slash. https, or http on this machine; nothing that could put a
- * secret into a log or send the token elsewhere.
- */
+/** Checks the API's address, and removes a trailing slash. */
 export function checkBaseUrl(text: string): Checked {
-  const url = parseUrl(text);
-  if (url === null || (url.protocol !== 'https:' && url.protocol !== 'http:')) {
-    return wrong('expected an address such as https://api.example.com');
-  }
-  if (url.username !== '' || url.password !== '') {
-    return wrong('expected no user name or password in the address; use clientId and clientSecret');
-  }
-  if (text.includes('?') || text.includes('#')) {
-    return wrong('expected an address without query (?) and fragment (#)');
-  }
-  if (isIn(forbidden, url.hostname) || isEmbedded(url.hostname)) {
-    return wrong(
-      'expected a host that a service can live at, got a link-local, metadata, unspecified or IPv4-mapped address',
-    );
-  }
-  if (url.protocol === 'http:' && !isLoopback(url.hostname)) {
-    return wrong('expected https: http is allowed only for 127.0.0.1, [::1] and localhost');
-  }
+  const url = apiAddress(text);
+  if (typeof url === 'string') return wrong(url);
   if (/\/api\/v\d+\/*$/.test(url.pathname)) {
     return wrong('expected the address without /api/v1 at its end: the program adds it');
   }
@@ -139,7 +105,7 @@ export function checkRedisUrl(text: string): Checked {
   if (url === null || (url.protocol !== 'redis:' && url.protocol !== 'rediss:') || url.hostname === '') {
     return wrong('expected an address such as redis://127.0.0.1:6379 or rediss://user:password@host:6379');
   }
-  if (url.password === '' && !isLoopback(url.hostname)) {
+  if (url.password === '' && !isLoopbackHost(url.hostname)) {
     return wrong(
       'expected a password (redis://:password@host): a Redis that others can reach must not be open',
     );
@@ -161,29 +127,6 @@ export function allowedHost(text: string): string | null {
 function parseUrl(text: string): URL | null {
   // The URL parser silently drops tabs, line ends and outer blanks; such an address is a mistake.
   return /[\s\\]/.test(text) || !URL.canParse(text) ? null : new URL(text);
-}
-
-export function isLoopback(hostname: string): boolean {
-  return hostname === 'localhost' || isIn(loopback, hostname);
-}
-
-function isIn(list: BlockList, hostname: string): boolean {
-  const host = bare(hostname);
-  const version = isIP(host);
-  return version !== 0 && list.check(host, version === 4 ? 'ipv4' : 'ipv6');
-}
-
-/**
- * IPv4 inside IPv6: `::ffff:a.b.c.d` and the old `::a.b.c.d`, which the URL parser writes as `[::ffff:7f00:1]` and
- * `[::7f00:1]`. Not in the list above, where such a subnet would match every IPv4 address. `[::1]` is the loopback.
- */
-function isEmbedded(hostname: string): boolean {
-  const host = bare(hostname);
-  return host !== '::1' && /^::(ffff:)?([0-9a-f]{1,4}(:[0-9a-f]{1,4})?)?$/.test(host);
-}
-
-function bare(hostname: string): string {
-  return hostname.replace(/^\[|\]$/g, '');
 }
 
 const pattern = /^(?:(\d{1,5})d)?(?:(\d{1,6})h)?(?:(\d{1,7})m)?(?:(\d{1,9})s)?$/;

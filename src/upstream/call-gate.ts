@@ -7,7 +7,7 @@ import { ThrottledError } from '../core/errors.ts';
 import { knownOrMade } from '../core/grouped.ts';
 import type { Secret } from '../core/secret.ts';
 import { openCallPace } from '../http/call-pace.ts';
-import { startDeadline, takeSlot, orAborted } from '../http/or-aborted.ts';
+import { orAborted, takeSlot, within } from '../http/or-aborted.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
 
 export type CallGate = ReturnType<typeof openCallGate>;
@@ -148,10 +148,12 @@ async function takeTurn(
   { slots, pace, machine, maxWaitMs }: Limiters,
   signal: AbortSignal,
 ): Promise<() => void> {
-  const giveBack = await inTime(maxWaitMs, signal, (own) => takeSlot(slots, own));
+  const text = `other calls with the same credentials took their turns for ${maxWaitMs} ms`;
+  const late = (): Error => new UpstreamFailure('throttled', text, { reason: 'gate', waitMs: 1_000 });
+  const giveBack = await within(maxWaitMs, signal, late, (own) => takeSlot(slots, own));
   try {
     await pace.turn(signal);
-    const slot = machine && (await inTime(maxWaitMs, signal, (own) => machine.enter(own)));
+    const slot = machine && (await within(maxWaitMs, signal, late, (own) => machine.enter(own)));
     return () => {
       giveBack();
       slot?.release();
@@ -165,26 +167,6 @@ async function takeTurn(
 function longPause(waitMs: number): UpstreamFailure {
   const text = 'the service asked for a pause that is not over yet';
   return new UpstreamFailure('throttled', text, { reason: 'gate', waitMs });
-}
-
-/** Waits for a turn. Rejects with the signal's reason, and with `UpstreamFailure` throttled after `maxWaitMs`. */
-async function inTime<Turn>(
-  maxWaitMs: number,
-  signal: AbortSignal,
-  take: (signal: AbortSignal) => Promise<Turn>,
-): Promise<Turn> {
-  signal.throwIfAborted();
-  const text = `other calls with the same credentials took their turns for ${maxWaitMs} ms`;
-  const late = (): Error => new UpstreamFailure('throttled', text, { reason: 'gate', waitMs: 1_000 });
-  const deadline = startDeadline(maxWaitMs, signal, late);
-  try {
-    return await take(deadline.signal);
-  } catch (error) {
-    deadline.signal.throwIfAborted();
-    throw error;
-  } finally {
-    deadline.end();
-  }
 }
 
 type MachineSlots = ReturnType<ReturnType<typeof openMachineSlots>>;

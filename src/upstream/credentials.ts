@@ -107,6 +107,13 @@ export function credentialValue(value: CredentialValue, values: ReadonlyMap<stri
   }
 }
 
+/** Throws `UpstreamFailure` unauthorized where the credentials do not have the value. */
+export function neededValue(value: CredentialValue, values: ReadonlyMap<string, string>): string {
+  const found = credentialValue(value, values);
+  if (found !== null) return found;
+  throw unusable(value.kind === 'text' ? 'a fixed value is empty' : `${value.field} has no usable value`);
+}
+
 export function unusable(why: string): UpstreamFailure {
   return new UpstreamFailure('unauthorized', `the credentials of the connector cannot be used: ${why}`, {
     reason: 'credentials',
@@ -158,11 +165,7 @@ export function signRequest(
   { values }: Pick<OpenCredentials, 'values'>,
 ): Signature {
   if (auth === null) return noSignature;
-  const need = (value: CredentialValue): string => {
-    const found = credentialValue(value, values);
-    if (found !== null) return found;
-    throw unusable(value.kind === 'text' ? 'a fixed value is empty' : `${value.field} has no usable value`);
-  };
+  const need = (value: CredentialValue): string => neededValue(value, values);
   switch (auth.kind) {
     case 'basic': {
       const user = need(auth.user);

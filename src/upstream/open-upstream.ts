@@ -8,7 +8,7 @@ import type { Entity } from '../definitions/definition.ts';
 import { emptyKey, readTotal, signOfMore } from '../definitions/pagination-file.ts';
 import type { AnswerPath } from '../definitions/upstream/service-texts.ts';
 import type { EntityRequests, ListRequest, DownloadRequest } from '../definitions/upstream/upstream.ts';
-import { dispositionName, type WireStream } from '../http/exchange.ts';
+import { fileHead, type WireStream } from '../http/exchange.ts';
 import { AddressRefusedError } from '../http/guard-address.ts';
 import { redactMessage } from '../http/redact-message.ts';
 import { askForJson, askForFile, redirectOf, type JsonAnswer, type Asked } from './ask-upstream.ts';
@@ -306,28 +306,20 @@ function notFollowed({ message }: AddressRefusedError): UpstreamFailure {
 }
 
 function fileOf(stream: WireStream, host: string) {
-  const encoding = stream.header('content-encoding')?.trim().toLowerCase() ?? '';
-  const isPlain = encoding === '' || encoding === 'identity';
-  if (stream.status !== 200 || (!isPlain && encoding !== 'gzip' && encoding !== 'x-gzip')) {
+  const { fault, isGzip, ...head } = fileHead(stream);
+  if (fault !== null) {
     stream.close();
-    // 206 is a part that was not requested, 202 a file that does not exist yet.
-    const why = stream.status === 200 ? 'an unknown content encoding' : `HTTP ${stream.status}`;
-    throw brokenAnswer(`expected a whole file from ${host}, got ${why}`, stream.status);
+    throw brokenAnswer(`expected a whole file from ${host}, got ${fault}`, stream.status);
   }
-  const length = stream.header('content-length') ?? '';
   return {
-    /** The name that the service gives the file: untrusted. Null where it gives none. */
-    name: dispositionName(stream.header('content-disposition')),
-    contentType: stream.header('content-type'),
-    /** Size in bytes; null: not known before the end. */
-    size: isPlain && /^\d{1,15}$/.test(length) ? Number(length) : null,
+    ...head,
     /**
      * To be called once. Ends after the last byte; throws `UpstreamFailure` if the file is cut or arrives too slowly.
      */
     async *read(signal: AbortSignal): AsyncGenerator<Uint8Array> {
       try {
         const bytes = stream.read(signal);
-        yield* isPlain ? bytes : inflated(bytes);
+        yield* isGzip ? inflated(bytes) : bytes;
       } catch (error) {
         signal.throwIfAborted();
         throw failureOfError(error, host) ?? error;

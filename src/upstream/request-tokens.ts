@@ -1,10 +1,6 @@
 import type { Clock } from '../core/clock.ts';
 import { isJsonObject, memberOf, type JsonValue } from '../core/json.ts';
-import type {
-  CredentialValue,
-  IssuedAuthentication,
-  SignInAuthentication,
-} from '../definitions/upstream/upstream-file.ts';
+import type { IssuedAuthentication, SignInAuthentication } from '../definitions/upstream/upstream-file.ts';
 import { fillTemplate, type AnswerPath } from '../definitions/upstream/service-texts.ts';
 import type { Upstream } from '../definitions/upstream/upstream.ts';
 import { isSuccess, textOfBody, type WireAnswer } from '../http/exchange.ts';
@@ -12,7 +8,7 @@ import { tryJsonText } from '../http/lossless-json.ts';
 import { redactMessage } from '../http/redact-message.ts';
 import type { IssuedTokens } from '../sign-ins/sign-in-store.ts';
 import { control } from './call-address.ts';
-import { credentialValue, unusable, type OpenCredentials } from './credentials.ts';
+import { neededValue, type OpenCredentials } from './credentials.ts';
 import { failureOfError, readFailure, readJsonAnswer, valueAt } from './answers.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
 import type { UpstreamTransport, WireRequest } from './upstream-transport.ts';
@@ -108,8 +104,8 @@ export function clientForm(
   given: Readonly<Record<string, string>>,
   { values }: Pick<OpenCredentials, 'values'>,
 ) {
-  const id = needed(auth.clientId, values);
-  const secret = auth.clientSecret === undefined ? null : needed(auth.clientSecret, values);
+  const id = neededValue(auth.clientId, values);
+  const secret = auth.clientSecret === undefined ? null : neededValue(auth.clientSecret, values);
   const basic =
     auth.style === 'basic' ? Buffer.from(`${id}:${secret ?? ''}`, 'utf8').toString('base64') : null;
   const client = { client_id: id, ...(secret === null ? {} : { client_secret: secret }) };
@@ -124,14 +120,6 @@ export function clientForm(
     /** Values derived from the credentials. */
     secrets: basic === null ? [] : [basic],
   };
-}
-
-function needed(value: CredentialValue, values: ReadonlyMap<string, string>): string {
-  const found = credentialValue(value, values);
-  if (found === null) {
-    throw unusable('the client id or secret that renews the access token is not among them');
-  }
-  return found;
 }
 
 function readTokens(
@@ -198,16 +186,11 @@ function refusedGrant(
     : [];
   const said = redactMessage([error, description].filter((text) => text !== '').join(': '), secrets);
   const words = said === '' ? '' : ` (${said})`;
-  const refused = (text: string): RefusedGrantError => new RefusedGrantError(text, status, { error, words });
-  if (kind === 'authorizationCode') return refused(`${host} gives no tokens${words}`);
-  if (status === 200) return refused(`${host} gave no access token${words}`);
-  if (kind === 'clientCredentials') return refused(`${host} gives the client no access token${words}`);
-  const text = `${host} does not renew the access token${words}: connect the account again`;
-  return refused(
-    endedGrants.has(error)
-      ? `${text} and give the connector its new credentials; until they change, ${host} is not asked`
-      : text,
-  );
+  const isRenewal = kind === 'refresh' && status !== 200;
+  const ended = ` and give the connector its new credentials; until they change, ${host} is not asked`;
+  const advice = `: connect the account again${endedGrants.has(error) ? ended : ''}`;
+  const text = `${host} gives no access token${words}${isRenewal ? advice : ''}`;
+  return new RefusedGrantError(text, status, { error, words });
 }
 
 const maxBodyBytes = 1024 * 1024;

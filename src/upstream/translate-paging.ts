@@ -55,7 +55,7 @@ function endStatusOf(pagination: Pagination, params: Params): number | null {
 }
 
 function byToken(pagination: Pagination, paging: TokenPaging, params: Params): TranslatedCall {
-  if (pagination.kind !== 'pageToken') throw mismatch();
+  if (pagination.kind !== 'pageToken') throw new TypeError('the paging does not fit the pagination');
   const token = memberOf(params, pagination.tokenParam);
   const isAddressed = paging.kind === 'nextUrl' || paging.kind === 'linkHeader';
   const hasAddress = isAddressed && typeof token === 'string' && token !== '';
@@ -112,13 +112,6 @@ function readFlag(value: JsonValue, { status }: ListAnswer): boolean {
 
 function wholeNumber(value: JsonValue | undefined, otherwise: number): number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : otherwise;
-}
-
-/** The definition's checks refuse this; it is here for the types only. */
-function mismatch(): UpstreamFailure {
-  return new UpstreamFailure('refused', 'the paging of the entity does not fit its pagination', {
-    reason: 'request',
-  });
 }
 
 type Pair = readonly [string, string];

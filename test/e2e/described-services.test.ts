@@ -459,7 +459,7 @@ upstream:
       });
       const { code, stdout, stderr } = await service.cli('sync');
       expect(code).toBe(4);
-      expect(stdout + stderr).toContain('gives the client no access token (invalid_client: no [secret])');
+      expect(stdout + stderr).toContain('gives no access token (invalid_client: no [secret])');
       expect(service.requests.map(({ path }) => path)).toEqual(['/token']);
     });
   });

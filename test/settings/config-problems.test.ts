@@ -4,7 +4,6 @@ import { describe, expect } from 'vitest';
 import { checkCron, checkTimezone } from '../../src/settings/cron.ts';
 import { postgresAddress, readPostgresUrl } from '../../src/settings/sink-settings.ts';
 import { checkBaseUrl, checkRedisUrl, formatDuration, parseDuration } from '../../src/settings/texts.ts';
-import { checkBaseUrl as checkAtTheClient } from '../../src/source/api/api-caller.ts';
 import { changes } from '../support/changes.ts';
 import { goodConfig, it, type ConfigFolder } from '../support/settings/config-folder.ts';
 
@@ -273,7 +272,6 @@ describe('the base URL', () => {
     ['https://[2001:db8::1]', 'https://[2001:db8::1]'],
   ])('may be %s', (text, value) => {
     expect(checkBaseUrl(text)).toEqual({ ok: true, value });
-    expect(() => checkAtTheClient(value)).not.toThrow();
   });
 
   it.each([

@@ -104,9 +104,11 @@ describe('security', () => {
       'http://10.0.0.1',
       'http://0.0.0.0',
       'http://localhost.evil.example',
+      'http://localhost.:1',
       'https://169.254.169.254',
       'http://169.254.169.254',
       'https://[::ffff:169.254.169.254]',
+      'http://[::ffff:127.0.0.1]:1',
       'https://[fe80::1]',
       'https://user:pass@example.com',
       'https://example.com/?x=1',
@@ -126,9 +128,7 @@ describe('security', () => {
       'http://127.0.0.1:1',
       'http://127.1',
       'http://localhost:1',
-      'http://localhost.:1',
       'http://[::1]:1',
-      'http://[::ffff:127.0.0.1]:1',
     ])('%j is accepted', async (baseUrl) => {
       await using client = openTestClient(baseUrl);
       expect(client).toBeDefined();

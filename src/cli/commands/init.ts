@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { dirname, join, relative, resolve } from 'node:path';
 import { usage } from '../../core/errors.ts';
+import { isLoopbackHost } from '../../http/guard-address.ts';
 import { shapeText } from '../../definitions/params.ts';
 import type { CredentialShape, Definition } from '../../definitions/definition.ts';
 import {
@@ -141,9 +142,11 @@ function apiText({ baseUrl }: ConfigChoices): string {
 function hostedConnectorsText({ baseUrl, sink, dataFolder, ...choices }: ConfigChoices): string {
   const workspace = JSON.stringify(choices.workspace);
   const shared = isSharedSink(sink) ? ', shared: true' : '';
-  const rate = isLoopback(baseUrl)
-    ? '    rateLimit: { requestsPerSecond: 500 } # sample data needs no limit\n'
-    : '';
+  // The definitions' rates are those of the services behind a hosted API; sample data behind a local one needs none.
+  const rate =
+    baseUrl !== null && isLoopbackHost(new URL(baseUrl).hostname)
+      ? '    rateLimit: { requestsPerSecond: 500 } # sample data needs no limit\n'
+      : '';
   return `  newsletter:
     definition: email-marketing
     workspace: ${workspace} # or id: "...", where a workspace has several
@@ -165,11 +168,6 @@ ${rate}
 # publish:
 #   lake: { type: files, directory: ${pathText(dataFolder, 'lake')} } # what has changed, as Parquet, after each sync
 `;
-}
-
-/** The definitions' rates are those of the services behind a hosted API; sample data behind a local one needs none. */
-function isLoopback(baseUrl: string | null): boolean {
-  return baseUrl !== null && ['127.0.0.1', '[::1]', 'localhost'].includes(new URL(baseUrl).hostname);
 }
 
 function pathText(folder: string, name: string): string {

@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs';
-import { isIP } from 'node:net';
 import { resolve } from 'node:path';
 import {
   aborted,
@@ -18,7 +17,7 @@ import { builtInDefinitionsFolder, loadDefinitions } from '../../definitions/loa
 import type { Masks } from '../../definitions/record-masks.ts';
 import { firstNames } from '../../definitions/suggest-name.ts';
 import { formatDuration } from '../../settings/texts.ts';
-import { isLoopbackAddress } from '../../http/guard-address.ts';
+import { isLoopbackHost } from '../../http/guard-address.ts';
 import type { SampleSize } from '../../sample/sample-account.ts';
 import { maxSampleRevision } from '../../sample/sample-values.ts';
 import { shortestTokenSeconds } from '../../service/server-limits.ts';
@@ -192,8 +191,7 @@ Examples:
 });
 
 function warnOfPlainText({ terminal }: CommandContext, { service: { host }, tls }: ServeChoices): void {
-  const isLoopback = host === 'localhost' || (isIP(host) !== 0 && isLoopbackAddress(host));
-  if (tls !== null || isLoopback) return;
+  if (tls !== null || isLoopbackHost(host)) return;
   terminal.note(
     `WARNING: ${host} can be reached from other machines, and this service speaks plain HTTP: client secrets, tokens and ` +
       'records cross the network readable. Put a proxy with TLS in front, or give --tls-cert and --tls-key.',

@@ -1,4 +1,4 @@
-import { isJsonObject, memberOf, type JsonValue } from '../../core/json.ts';
+import { isJsonArray, isJsonObject, memberOf, type JsonValue } from '../../core/json.ts';
 import { timeMs } from '../../core/clock.ts';
 import type { ChangeSpan } from '../../pagination/pagination.ts';
 
@@ -17,32 +17,30 @@ export function compileChangeSpan({ field: path, format }: ChangeField) {
       const ms = readMs(only);
       return ms === null ? null : { lowestMs: ms, highestMs: ms };
     }
-    let lowestMs = Number.POSITIVE_INFINITY;
-    let highestMs = Number.NEGATIVE_INFINITY;
-
-    function note(value: JsonValue | undefined): void {
-      const ms = readMs(value ?? null);
-      if (ms === null) return;
-      lowestMs = Math.min(lowestMs, ms);
-      highestMs = Math.max(highestMs, ms);
-    }
-
-    // As deep as the path is long, whatever the record nests: arrays straight inside arrays are not entered.
-    function visit(value: JsonValue | undefined, depth: number): void {
-      if (Array.isArray(value)) {
-        for (const element of value as readonly JsonValue[]) {
-          if (!Array.isArray(element)) visit(element, depth);
-        }
-      } else if (depth === names.length) {
-        note(value);
-      } else if (isJsonObject(value)) {
-        visit(memberOf(value, names[depth] ?? ''), depth + 1);
-      }
-    }
-
-    visit(raw, 0);
-    return highestMs === Number.NEGATIVE_INFINITY ? null : { lowestMs, highestMs };
+    const times = valuesAt(raw, names, 0).flatMap((value) => readMs(value) ?? []);
+    if (times.length === 0) return null;
+    // Not as arguments: there may be more of them than the stack takes.
+    const lowestMs = times.reduce((one, other) => Math.min(one, other));
+    return { lowestMs, highestMs: times.reduce((one, other) => Math.max(one, other)) };
   };
+}
+
+/**
+ * The values at a path, apart from nulls: as deep as the path is long, whatever the record nests. Arrays straight
+ * inside arrays are not entered.
+ */
+function valuesAt(
+  value: JsonValue | undefined,
+  names: readonly string[],
+  depth: number,
+): readonly JsonValue[] {
+  if (isJsonArray(value)) {
+    return value.flatMap((one) => (Array.isArray(one) ? [] : valuesAt(one, names, depth)));
+  }
+  if (value === null || value === undefined) return [];
+  if (depth === names.length) return [value];
+  // In place of an object there is something, and it is no time.
+  return isJsonObject(value) ? valuesAt(memberOf(value, names[depth] ?? ''), names, depth + 1) : [false];
 }
 
 /** End of a message that begins with the number of such records. */
@@ -56,16 +54,8 @@ export function countUndated(
   spans: readonly (ChangeSpan | null)[],
 ) {
   const names = field.split('.');
-  return records.filter((raw, index) => spans[index] === null && isSaid(raw, names, 0)).length;
-}
-
-/** Whether anything is at the path: an empty list of events has no change value, right or wrong. */
-function isSaid(value: JsonValue | undefined, names: readonly string[], depth: number): boolean {
-  if (Array.isArray(value)) {
-    return (value as readonly JsonValue[]).some((one) => !Array.isArray(one) && isSaid(one, names, depth));
-  }
-  if (depth === names.length || !isJsonObject(value)) return (value ?? null) !== null;
-  return isSaid(memberOf(value, names[depth] ?? ''), names, depth + 1);
+  // An empty list of events has no change value, right or wrong.
+  return records.filter((raw, index) => spans[index] === null && valuesAt(raw, names, 0).length > 0).length;
 }
 
 /** Where records have their change value; `format` as of a definition's `incremental`. */

@@ -30,14 +30,7 @@ interface FoundRecord {
  * the trash) lead to none.
  */
 export function compileFindChildren(run: FindingRun, parentEntity: Entity) {
-  const { definition, entities } = run;
-  const descents = [...entities].flatMap(([name, { variants, parents, bounds }]) => {
-    const child = definition.entities.get(name);
-    if (child === undefined || !parents.includes(parentEntity.name)) return [];
-    return child.parents
-      .filter((parent) => parent.entity === parentEntity.name)
-      .map((parent) => ({ child, parent, variants, bounds, rank: rankOf(definition, name) }));
-  });
+  const descents = descentsFrom(run, parentEntity.name);
 
   return (raw: JsonObject, { inject, keyText, settledMs }: FoundRecord): readonly FoundPartition[] => {
     if (descents.length === 0 || isUnlisted(parentEntity, raw)) return [];
@@ -66,7 +59,7 @@ export function compileFindChildren(run: FindingRun, parentEntity: Entity) {
 export function fieldsOfDescents(run: FindingRun, parentEntity: Entity): readonly string[] {
   return [
     ...parentEntity.unlisted.map(({ field }) => field),
-    ...waysFrom(run, parentEntity.name).flatMap(({ when, params, marker }) => [
+    ...descentsFrom(run, parentEntity.name).flatMap(({ parent: { when, params, marker } }) => [
       ...when.map(({ field }) => field),
       ...params.values(),
       ...(marker === null ? [] : [marker.field]),
@@ -84,14 +77,19 @@ export function isUnlisted(entity: Pick<Entity, 'unlisted'>, raw: JsonObject): b
 
 /** The field of a record that tells whether the rows below it have changed. Null: there is none. */
 export function markerField(run: FindingRun, parentEntity: EntityName): string | null {
-  return waysFrom(run, parentEntity).find(({ marker }) => marker !== null)?.marker?.field ?? null;
+  const [marker] = descentsFrom(run, parentEntity).flatMap(({ parent }) => parent.marker ?? []);
+  return marker?.field ?? null;
 }
 
 /** The ways in which the entities of the run descend from this one. */
-function waysFrom({ definition, entities }: FindingRun, parentEntity: EntityName): readonly Parent[] {
-  return [...entities.keys()]
-    .flatMap((name) => definition.entities.get(name)?.parents ?? [])
-    .filter(({ entity }) => entity === parentEntity);
+function descentsFrom({ definition, entities }: FindingRun, parentEntity: EntityName) {
+  return [...entities].flatMap(([name, { variants, parents, bounds }]) => {
+    const child = definition.entities.get(name);
+    if (child === undefined || !parents.includes(parentEntity)) return [];
+    return child.parents
+      .filter(({ entity }) => entity === parentEntity)
+      .map((parent) => ({ child, parent, variants, bounds, rank: rankOf(definition, name) }));
+  });
 }
 
 /** Null where the parent says nothing that can be compared: then its children are read whenever it is met. */

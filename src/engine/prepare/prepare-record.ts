@@ -76,20 +76,25 @@ export function compilePrepare(shape: RecordShape) {
 
 /** A refused record with its key, as far as that is known: one that was purged stays out of the quarantine too. */
 function withKey(
-  { keySlots }: CompiledShape,
-  { isFilled, values }: Row['injected'],
+  shape: CompiledShape,
+  injected: InjectedValues,
   raw: JsonObject,
   prepared: Prepared,
 ): Prepared {
   if (prepared.kind === 'record') return prepared;
-  const parts = keySlots.map((slot) =>
+  const parts = keyParts(shape, injected, raw);
+  if (parts.some((part) => part === undefined || part === null)) return prepared;
+  const keyText = keyTextOf(parts.map((part) => part ?? null));
+  return { ...prepared, refused: { ...prepared.refused, keyText } };
+}
+
+/** Values of the key, in its order; undefined: the record has one that its column cannot hold. */
+function keyParts({ keySlots }: CompiledShape, { isFilled, values }: InjectedValues, raw: JsonObject) {
+  return keySlots.map((slot) =>
     isFilled[slot.index] === true
       ? values[slot.index]
       : toColumnValue(slot, memberOf(raw, slot.name) ?? null),
   );
-  const known = parts.flatMap((part) => (part === undefined || part === null ? [] : [part]));
-  if (known.length < parts.length) return prepared;
-  return { ...prepared, refused: { ...prepared.refused, keyText: keyTextOf(known) } };
 }
 
 /** A record with the values of those of its fields that are read so far; null: none yet. */
@@ -270,15 +275,11 @@ export function compileKeyOf(shape: RecordShape) {
     if (isCopied) return null;
     if (inject !== injected.from) injected = injectedValues(compiled, inject);
     const values = [...nothing];
-    for (const slot of keySlots) {
-      const { name, index } = slot;
-      const own = toColumnValue(slot, memberOf(raw, name) ?? null);
-      const isInjected = injected.isFilled[index] === true;
-      if (own === undefined && !isInjected) return null;
-      values[index] = (isInjected ? injected.values[index] : own) ?? null;
-    }
+    const parts = keyParts(compiled, injected, raw);
+    if (parts.includes(undefined)) return null;
+    for (const [at, { index }] of keySlots.entries()) values[index] = parts[at] ?? null;
     if (keyFault(compiled, injected, values) !== null) return null;
-    return { keyText: keyTextOf(keySlots.map(({ index }) => values[index] ?? null)), values };
+    return { keyText: keyTextOf(parts.map((part) => part ?? null)), values };
   };
 }
 

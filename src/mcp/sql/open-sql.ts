@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { startChild } from '../../child/start-child.ts';
 import { SyncError, usage } from '../../core/errors.ts';
 import { makeTemporaryFolder } from '../../files/private-file.ts';
-import { orAborted, startDeadline } from '../../http/or-aborted.ts';
+import { orAborted, within } from '../../http/or-aborted.ts';
 import { connectorsOf, type ShownEntities, shownEntities } from '../shown-entities.ts';
 import { sinksOf } from '../../settings/choices.ts';
 import type { LocalSettings, SinkSettings } from '../../settings/settings.ts';
@@ -60,16 +60,13 @@ export function openSql(role: LocalSettings['mcp']['sqlRole'], shown: ShownEntit
       return await listViews(sink, offered);
     },
     /** Rejects with USAGE for a query that is none, with SEARCH_TOO_SLOW, SINK_FAILED, and with the signal's reason. */
-    query: async (sink: QueriedSink, query: Query, signal: AbortSignal): Promise<QueryAnswer> => {
-      const deadline = startDeadline(deadlineMs, signal, tooSlow);
-      try {
+    query: async (sink: QueriedSink, query: Query, signal: AbortSignal): Promise<QueryAnswer> =>
+      await within(deadlineMs, signal, tooSlow, (own) => {
+        const offered = offeredIn(sink, shown);
         return sink.type === 'sqlite'
-          ? await querySqlite(sink.path, { ...query, offered: offeredIn(sink, shown) }, deadline.signal)
-          : await queryPostgres(sink, { ...query, offered: offeredIn(sink, shown), role }, deadline.signal);
-      } finally {
-        deadline.end();
-      }
-    },
+          ? querySqlite(sink.path, { ...query, offered }, own)
+          : queryPostgres(sink, { ...query, offered, role }, own);
+      }),
   };
 }
 

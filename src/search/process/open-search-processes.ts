@@ -6,7 +6,7 @@ import type { JsonObject } from '../../core/json.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import { withoutMask } from '../../definitions/record-masks.ts';
-import { orAborted, startDeadline, takeSlot } from '../../http/or-aborted.ts';
+import { orAborted, takeSlot, within } from '../../http/or-aborted.ts';
 import { checkSize, searchLimits, tooSlow } from '../search-request.ts';
 import type { SearchOptions } from '../open-search.ts';
 import type { StatedAnswer } from '../search-target.ts';
@@ -115,9 +115,9 @@ export function openSearchProcesses(options: SearchProcessesOptions) {
     const freeSlot = await takeSlot(slots, signal);
     const one = takeProcess();
     try {
-      await within(one, { ms: startMs, signal, late: didNotStart }, one.ready);
+      await resultOf(one, { ms: startMs, signal, late: didNotStart }, one.ready);
       const limit = { ms: deadlineMs + graceMs, signal, late: () => tooSlow(deadlineMs) };
-      return await within(one, limit, one.ask('search', { ...call, entity: withoutMask(call.entity) }));
+      return await resultOf(one, limit, one.ask('search', { ...call, entity: withoutMask(call.entity) }));
     } finally {
       void giveBack(one, freeSlot);
     }
@@ -166,19 +166,16 @@ interface Limit {
 }
 
 /** The result of the process; kills it after the time limit or when the signal is aborted. */
-async function within<Result>(
+async function resultOf<Result>(
   one: SearchProcess,
   { ms, signal, late }: Limit,
   work: Promise<Result>,
 ): Promise<Result> {
-  const deadline = startDeadline(ms, signal, late);
-  deadline.signal.addEventListener('abort', () => one.kill(), { once: true });
   if (signal.aborted) one.kill();
-  try {
-    return await orAborted(work, deadline.signal);
-  } finally {
-    deadline.end();
-  }
+  return await within(ms, signal, late, (own) => {
+    own.addEventListener('abort', () => one.kill(), { once: true });
+    return orAborted(work, own);
+  });
 }
 
 function busy(waiting: number): SyncError {

@@ -1,5 +1,4 @@
-import { isIP } from 'node:net';
-import type { Clock } from '../../core/clock.ts';
+import { instantOf, type Clock, type Instant } from '../../core/clock.ts';
 import type { OnRunEvent } from '../../core/events.ts';
 import {
   type WireAnswer,
@@ -13,8 +12,7 @@ import {
 } from '../../http/exchange.ts';
 import { type ApiLimits } from './api-limits.ts';
 import { type BrokenAnswers, type CallBudget, callWithRetries } from './call-with-retries.ts';
-import { type CallFacts, stopError, classifyAnswer, classifyThrown, invalidBody } from './call-failure.ts';
-import type { SyncError } from '../../core/errors.ts';
+import { type CallFacts, classifyAnswer, classifyThrown, invalidBody } from './call-failure.ts';
 import {
   AddressRefusedError,
   guardedLookup,
@@ -54,8 +52,8 @@ interface ApiCallerOptions {
   readonly clock: Clock;
   readonly limits: ApiLimits;
   readonly redact: (text: string) => string;
-  /** Hears the `Date` header of every answer, as it came. */
-  readonly onServerDate?: (date: string) => void;
+  /** Hears the `Date` header of every answer. */
+  readonly onServerTime?: (time: Instant | null) => void;
 }
 
 /** The calls of one account of the API, each with the account's token. Rejects as `callWithRetries` does. */
@@ -80,8 +78,7 @@ export function openApiCaller(options: ApiCallerOptions) {
     });
     tell(answer.status, answer.wireBytes);
     budget.costs.bytes += answer.wireBytes;
-    const date = answer.header('date');
-    if (date !== null) options.onServerDate?.(date);
+    options.onServerTime?.(instantOf(answer.header('date')));
     const stated = policyRate(answer.header('ratelimit-policy'));
     if (stated !== null && budget.heardRate(stated)) {
       onEvent({ kind: 'rate-stated', requestsPerSecond: budget.rate().requestsPerSecond });
@@ -203,47 +200,6 @@ export function guardAddress(address: string, isPlainHttp: boolean): void {
       `http is allowed for this machine only, but the API's host leads to ${address}`,
     );
   }
-}
-
-/**
- * The service's base URL, judged again where it is used: https (http for this machine only), no credentials, query or
- * fragment, no link-local address. Throws `SyncError` CONFIG_INVALID; its message never repeats the URL, which might
- * hold a password.
- */
-export function checkBaseUrl(text: string): URL {
-  let url: URL;
-  try {
-    url = new URL(text);
-  } catch {
-    throw refused('is not a URL');
-  }
-  if (url.protocol !== 'https:' && url.protocol !== 'http:') throw refused('must begin with https://');
-  if (url.username !== '' || url.password !== '') throw refused('must not hold a user name or password');
-  if (url.search !== '' || url.hash !== '' || /[?#]/.test(text)) {
-    throw refused('must not have a query or a fragment');
-  }
-  const host = url.hostname.replace(/^\[|\]$/g, '');
-  const isPlainHttp = url.protocol === 'http:';
-  if (isIP(host) !== 0) {
-    try {
-      guardAddress(host, isPlainHttp);
-    } catch (error) {
-      throw refused(error instanceof Error ? error.message : 'has an address that is refused');
-    }
-  } else if (isPlainHttp && !isLocalName(host)) {
-    throw refused('must begin with https:// (http is allowed for this machine only)');
-  }
-  return url;
-}
-
-/** Judges only the name itself; the addresses that it resolves to are judged at every connect. */
-function isLocalName(host: string): boolean {
-  return /^localhost\.?$/.test(host) || (isIP(host) !== 0 && isLoopbackAddress(host));
-}
-
-function refused(why: string): SyncError {
-  const message = `api.baseUrl ${why}; give the address of the Connector Execution API`;
-  return stopError('CONFIG_INVALID', message);
 }
 
 export interface IssuedToken {

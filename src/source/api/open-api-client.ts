@@ -8,7 +8,6 @@ import {
   openApiCaller,
   type ApiCall,
   type HttpRequest,
-  checkBaseUrl,
   openHttpTransport,
   openTokenCache,
   type IssuedToken,
@@ -18,6 +17,7 @@ import { defaultApiLimits, type ApiLimits } from './api-limits.ts';
 import { openCallBudget, type CallBudget, type CallBudgetOptions } from './call-with-retries.ts';
 import { stopError, type CallFacts, invalidBody, callFacts } from './call-failure.ts';
 import type { Secret } from '../../core/secret.ts';
+import { apiAddress } from '../../http/guard-address.ts';
 import { orAborted } from '../../http/or-aborted.ts';
 import { redactMessage } from '../../http/redact-message.ts';
 import type { Definition } from '../../definitions/definition.ts';
@@ -68,7 +68,8 @@ export type ApiClient = ReturnType<typeof openApiClient>;
 export function openApiClient(options: ApiClientOptions) {
   const { api, clock = systemClock, onEvent = () => undefined } = options;
   const limits: ApiLimits = { ...defaultApiLimits, ...options.limits };
-  const baseUrl = checkBaseUrl(api.baseUrl);
+  const baseUrl = apiAddress(api.baseUrl);
+  if (typeof baseUrl === 'string') throw stopError('CONFIG_INVALID', `api.baseUrl: ${baseUrl}`);
   checkEnvironment();
   const transport = openHttpTransport(baseUrl, limits);
   const closing = new AbortController();
@@ -77,12 +78,8 @@ export function openApiClient(options: ApiClientOptions) {
   const redact = (text: string): string =>
     redactMessage(text, [api.clientSecret.reveal(), ...applicationTokens.known(), ...tokens.known()]);
   const serverClock = openServerClock();
-  const onServerDate = (date: string): void => {
-    // Date.parse is lenient ("-5" is a year); a date of HTTP ends so.
-    serverClock.heard(/[a-z]{3}.*GMT$/i.test(date) ? Date.parse(date) : Number.NaN);
-  };
   const headers = organizationHeader(api.organizationId);
-  const common = { transport, headers, clock, limits, redact, onServerDate };
+  const common = { transport, headers, clock, limits, redact, onServerTime: serverClock.heard };
   const { maxThrottleWaitMs } = limits;
   /**
    * `shared`: the budget that other processes keep too. It is entered after this process's own rate has given a turn.
@@ -101,17 +98,9 @@ export function openApiClient(options: ApiClientOptions) {
     workspace === null ? applicationTokens : openTokens(() => scopedTokenCall(workspace), applicationTokens);
   const call = openApiCaller({ ...common, tokens });
   const catalogBudget = openBudget(api.lookups);
-  const lookUps = openLookUps(api.lookups.cacheForMs, clock);
-  const lookUp = async <T>(key: string, what: ApiCall<T>, unknown: string, signal: AbortSignal) => {
-    // Aborted when the client closes, not when the first caller aborts.
-    const ask = (): Promise<T> => call(what, catalogBudget, onEvent, closing.signal);
-    try {
-      return await lookUps.find(key, ask, signal);
-    } catch (error) {
-      // A 404 of the catalog concerns the requested connector.
-      throw hasCode(error, 'NOT_FOUND') ? stopError('CONNECTOR_UNKNOWN', unknown, error) : error;
-    }
-  };
+  // Aborted when the client closes, not when the first caller aborts.
+  const ask = <T>(what: ApiCall<T>): Promise<T> => call(what, catalogBudget, onEvent, closing.signal);
+  const lookUp = openLookUps(ask, api.lookups.cacheForMs, clock);
 
   return {
     /** The catalog of connector types, narrowed to names that contain `name` (without case). */
@@ -125,21 +114,13 @@ export function openApiClient(options: ApiClientOptions) {
      * service does not know the workspace.
      */
     findConnectors: (filter: ConnectorFilter, signal: AbortSignal) =>
-      lookUp(
-        JSON.stringify(filter),
-        findConnectorsCall(filter),
-        'the workspace is not known to the service: check its name and the credentials',
-        signal,
-      ),
+      lookUp(JSON.stringify(filter), findConnectorsCall(filter), { unknown: unknownWorkspace }, signal),
     /**
      * One connector by its id, kept likewise unless `isFresh`; CONNECTOR_UNKNOWN (stop) on 404. Its context tells a
      * service without this endpoint from an unknown connector as far as that is possible: `namesConnector`.
      */
-    connector: async (id: ConnectorId, signal: AbortSignal, { isFresh } = { isFresh: false }) => {
-      const what = connectorCall(checkConnectorId(id));
-      if (isFresh) lookUps.forget(id);
-      return await lookUp(id, what, unknownId(id), signal);
-    },
+    connector: async (id: ConnectorId, signal: AbortSignal, { isFresh } = { isFresh: false }) =>
+      await lookUp(id, connectorCall(checkConnectorId(id)), { unknown: unknownId(id), isFresh }, signal),
     /** Makes any call through a budget of the caller's: for the source. */
     call,
     openBudget,
@@ -152,6 +133,8 @@ export function openApiClient(options: ApiClientOptions) {
     },
   };
 }
+
+const unknownWorkspace = 'the workspace is not known to the service: check its name and the credentials';
 
 export function unknownId(id: ConnectorId): string {
   return `no connector has the id ${id}: check it and the organization`;
@@ -177,37 +160,30 @@ function checkEnvironment(): void {
   }
 }
 
-/** Cached answers of each account; a config of more connectors requests some of them again. */
-const mostKept = 20_000;
-
-/** A cache of catalog answers about connectors: the runs of one account ask for the same ones repeatedly. */
-function openLookUps(cacheForMs: number, clock: Clock) {
-  const keptByKey = new Map<string, { readonly answer: Promise<unknown>; readonly askedAtMs: number }>();
-  return {
-    /**
-     * The cached answer for `key`, or that of `ask`, which concurrent callers share. Failures are not cached.
-     * Rejects with the signal's reason as soon as it is aborted; the request continues for other callers.
-     */
-    async find<T>(key: string, ask: () => Promise<T>, signal: AbortSignal): Promise<T> {
-      signal.throwIfAborted();
-      const known = keptByKey.get(key);
-      if (known !== undefined && clock.now() - known.askedAtMs < cacheForMs) {
-        // A key stands for one question, so its answer has the type of that question's.
-        return await orAborted(known.answer as Promise<T>, signal);
-      }
-      const answer = ask();
-      const kept = { answer, askedAtMs: clock.now() };
-      keptByKey.delete(key);
-      const [oldest] = keptByKey.size >= mostKept ? keptByKey.keys() : [];
-      if (oldest !== undefined) keptByKey.delete(oldest);
-      keptByKey.set(key, kept);
-      answer.catch(() => {
-        if (keptByKey.get(key) === kept) keptByKey.delete(key);
-      });
-      return await orAborted(answer, signal);
-    },
-    /** Drops the cached answer for `key`. */
-    forget: (key: string): void => void keptByKey.delete(key),
+/** Answers about connectors: the runs of one account ask for the same ones repeatedly. Failures are not kept. */
+function openLookUps(ask: <T>(what: ApiCall<T>) => Promise<T>, cacheForMs: number, clock: Clock) {
+  const kept = new Map<string, { readonly answer: Promise<unknown>; readonly askedAtMs: number }>();
+  return async <T>(
+    key: string,
+    what: ApiCall<T>,
+    { unknown, isFresh = false }: { readonly unknown: string; readonly isFresh?: boolean },
+    signal: AbortSignal,
+  ): Promise<T> => {
+    signal.throwIfAborted();
+    let found = kept.get(key);
+    if (found === undefined || isFresh || clock.now() - found.askedAtMs >= cacheForMs) {
+      const asked = { answer: ask(what), askedAtMs: clock.now() };
+      asked.answer.catch(() => kept.get(key) === asked && kept.delete(key));
+      kept.set(key, asked);
+      found = asked;
+    }
+    try {
+      // A key stands for one question, so its answer has the type of that question's.
+      return await orAborted(found.answer as Promise<T>, signal);
+    } catch (error) {
+      // A 404 of the catalog concerns the requested connector.
+      throw hasCode(error, 'NOT_FOUND') ? stopError('CONNECTOR_UNKNOWN', unknown, error) : error;
+    }
   };
 }
 
@@ -260,8 +236,8 @@ const clockDrift = 0.999;
 export function openServerClock() {
   let served: { readonly dateMs: number; readonly heardAt: number } | null = null;
   return {
-    heard(dateMs: number): void {
-      if (!Number.isNaN(dateMs)) served = { dateMs, heardAt: performance.now() };
+    heard: (time: Instant | null): void => {
+      if (time !== null) served = { dateMs: Date.parse(time), heardAt: performance.now() };
     },
     /**
      * The `Date` of the answer that came last, and the whole seconds that have passed since by a clock that never

@@ -45,7 +45,7 @@ import type { Params } from '../../core/records.ts';
 import type { EmptyForm } from '../../definitions/upstream/service-texts.ts';
 import { styleOf } from '../../pagination/pagination-of.ts';
 import { saysCut, type PageAnswer } from '../../pagination/pagination.ts';
-import { type WireAnswer, type WireStream, textOfBody, dispositionName } from '../../http/exchange.ts';
+import { type WireAnswer, fileHead, textOfBody } from '../../http/exchange.ts';
 import { JsonTextError, parseJsonText, stringifyParams, tryJsonText } from '../../http/lossless-json.ts';
 import { scanPage } from '../../http/scan-json.ts';
 
@@ -211,10 +211,13 @@ export function recordCalls(definition: Definition, connector: ConnectorId) {
     get: (asked: GetRequest): ApiCall<JsonValue> => {
       const { rename } = checkDeclared(definition, asked.entity, 'get', asked.params);
       const request = { ...asked, connector, definition, action: 'get', isRoot: false } as const;
-      return executeCall(request, ({ result }, facts): JsonValue => {
+      const facts = factsOf(request);
+      const read = ({ body }: WireAnswer): JsonValue => {
+        const { result } = readEnvelope(textOfBody(body), connector, facts);
         if (isJsonObject(result)) return renamedMembers(result, rename);
         throw invalidBody(facts, 'expected an object as result, got another kind');
-      });
+      };
+      return { request: requestOf(request), facts, read };
     },
   };
 }
@@ -226,25 +229,12 @@ interface ExecuteRequest extends ListRequest {
   readonly action: 'list' | 'get';
 }
 
-/** `POST connectors/{id}/execute`; `read` gets the answer of a success and throws when its result does not fit. */
-export function executeCall<T>(
-  request: ExecuteRequest,
-  read: (answer: PageAnswer, facts: CallFacts) => T,
-): ApiCall<T> {
-  const facts = factsOf(request);
-  return {
-    request: requestOf(request),
-    facts,
-    read: ({ body }) => read(readEnvelope(textOfBody(body), request.connector, facts), facts),
-  };
-}
-
 /** Without skip_truncation the service may cut every string of a list to 200 characters. */
 function requestOf({ connector, entity, action, params }: ExecuteRequest): ApiCall<unknown>['request'] {
   return executeRequest(connector, { entity, action, params, skip_truncation: true });
 }
 
-export function executeRequest(connector: ConnectorId, body: JsonObject): ApiCall<unknown>['request'] {
+function executeRequest(connector: ConnectorId, body: JsonObject): ApiCall<unknown>['request'] {
   const path = `/api/v1/integrations/connectors/${connector}/execute`;
   return { method: 'POST', path, query: {}, body: stringifyParams(body) };
 }
@@ -392,7 +382,7 @@ function asEmpty(
 }
 
 /** Empty form of a result, in the shapes that this API has had. */
-export function plainForm(result: JsonValue) {
+function plainForm(result: JsonValue) {
   if (!isJsonObject(result) || Object.keys(result).length === 0) return emptyFormAt(result, []);
   const member = ['data', 'hits'].find((name) => Object.hasOwn(result, name));
   return emptyFormAt(result, [member ?? 'data']);
@@ -483,13 +473,10 @@ export function downloadCall<T>(
     },
     facts,
     receive: async (head, body, signal) => {
-      // 206 is a part that was not requested, 202 a file that does not exist yet.
-      if (head.status !== 200) {
-        throw invalidFile(facts, `expected a file with HTTP 200, got HTTP ${head.status}`);
-      }
-      const name = dispositionName(head.header('content-disposition'));
-      const type = head.header('content-type');
-      const announced = announcedBytes(head, facts);
+      const { name, contentType: type, size: announced, isGzip, fault } = fileHead(head);
+      // `identity` was requested: with another encoding the length could not be checked.
+      const wrong = isGzip ? 'it with a content encoding' : fault;
+      if (wrong !== null) throw invalidFile(facts, `expected a whole file as it is, got ${wrong}`);
       const checked = checkedBytes(body, announced, size, maxBytes, facts);
       const bytes = isJson(type) ? refuseEnvelope(checked, name !== null, facts) : checked;
       const file = { name, contentType: contentTypeOf(type), size: announced, bytes };
@@ -517,16 +504,6 @@ export async function receiveWhole<T>(
   await Promise.allSettled([received]);
   if (broken.length > 0) throw broken[0];
   return await received;
-}
-
-function announcedBytes({ header }: Pick<WireStream, 'header'>, facts: CallFacts): number | null {
-  const encoding = header('content-encoding')?.trim().toLowerCase() ?? '';
-  // `identity` was requested: with another encoding the length could not be checked.
-  if (encoding !== '' && encoding !== 'identity') {
-    throw invalidFile(facts, 'expected the file as it is, got it with a content encoding');
-  }
-  const length = header('content-length')?.trim() ?? '';
-  return /^\d{1,15}$/.test(length) ? Number(length) : null;
 }
 
 function isJson(type: string | null): boolean {

@@ -133,7 +133,7 @@ export function openDirectSource(account: UpstreamAccount, options: DirectSource
     if (known !== null) return known;
     const facts = callFacts('catalog', 'check the credentials');
     const { identity, name, serverTime } = await call(facts, () => account.check(signal), signal);
-    if (serverTime !== null) serverClock.heard(Date.parse(serverTime));
+    serverClock.heard(serverTime);
     accountName = name === null || identity === null ? (name ?? identity) : `${name} (${identity})`;
     known = accountOrigin(options.address, identity);
     shared ??= options.openBudget?.(known) ?? null;
@@ -152,7 +152,7 @@ export function openDirectSource(account: UpstreamAccount, options: DirectSource
         const page = await account.list({ entity, params }, signal);
         const { metadata, serverTime, bytes, bodyBytes } = page;
         budget.costs.bytes += bytes;
-        if (serverTime !== null) serverClock.heard(Date.parse(serverTime));
+        serverClock.heard(serverTime);
         const records = readRecords(page.records);
         const paging = readPaging({ result: page.records, metadata }, records, declared, facts);
         return { records, ...paging, metadata, serverTime, bytes: bodyBytes };
