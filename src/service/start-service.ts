@@ -1,4 +1,4 @@
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type Clock, systemClock } from '../core/clock.ts';
 import { usage } from '../core/errors.ts';
 import { type Definition, servedDefinition } from '../definitions/definition.ts';
@@ -88,6 +88,8 @@ function seedConnector(
       definition: name,
       name: `${title} (${workspaceName})`,
       credentials: null,
+      account: null,
+      address: null,
     });
   } else if (present.definition !== name) {
     throw usage(
@@ -126,28 +128,6 @@ export interface ServiceOptions extends SeedOptions, ServerOptions {
   readonly clock?: Clock;
   /** Called for each request when its answer has been sent or cut off. */
   readonly onRequest?: (entry: RequestEntry) => void;
-}
-
-/**
- * Parts of a request that a log may hold: no query, no header, no body, and of the path only where a connector's id was
- * expected.
- */
-export interface RequestEntry {
-  /** UUID; the client finds it in the header `X-Request-Id`. */
-  readonly requestId: string;
-  readonly method: string;
-  /** Route as declared: `/api/v1/integrations/connectors/:id/execute`; null where no endpoint matched. */
-  readonly route: string | null;
-  /** Id in the path; null for a route without one. */
-  readonly connectorId: string | null;
-  readonly status: number;
-  readonly durationMs: number;
-  /** IP address. */
-  readonly client: string;
-  /** Null: no token, or an unknown one. */
-  readonly clientId: string | null;
-  /** The start of the token's hash. */
-  readonly token: string | null;
 }
 
 const defaults = {
@@ -278,29 +258,45 @@ function answeredHosts(host: string, allowedHosts: readonly string[]): ReadonlyS
   ]);
 }
 
-const maxIdChars = 128;
-
 function logRequests(server: FastifyInstance, onRequest: ServiceOptions['onRequest']): void {
   server.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id);
     done();
   });
   server.addHook('onResponse', (request, reply, done) => {
-    const { url } = request.routeOptions;
-    const principal = knownPrincipalOf(request);
-    const { id } = (request.params ?? {}) as { readonly id?: unknown };
-    onRequest?.({
-      requestId: request.id,
-      method: request.method,
-      route: url ?? null,
-      connectorId:
-        url?.includes('/connectors/:id') === true && typeof id === 'string' ? id.slice(0, maxIdChars) : null,
-      status: reply.statusCode,
-      durationMs: Math.round(reply.elapsedTime),
-      client: request.socket.remoteAddress ?? '',
-      clientId: principal?.clientId ?? null,
-      token: principal?.tokenName ?? null,
-    });
+    onRequest?.(entryOf(request, reply));
     done();
   });
+}
+
+const maxIdChars = 128;
+
+export type RequestEntry = ReturnType<typeof entryOf>;
+
+/**
+ * Parts of a request that a log may hold: no query, no header, no body, and of the path only where a connector's id was
+ * expected.
+ */
+function entryOf(request: FastifyRequest, reply: FastifyReply) {
+  const { url } = request.routeOptions;
+  const principal = knownPrincipalOf(request);
+  const { id } = (request.params ?? {}) as { readonly id?: unknown };
+  const isOfConnector = url?.includes('/connectors/:id') === true && typeof id === 'string';
+  return {
+    /** UUID; the client finds it in the header `X-Request-Id`. */
+    requestId: request.id,
+    method: request.method,
+    /** Route as declared: `/api/v1/integrations/connectors/:id/execute`; null where no endpoint matched. */
+    route: url ?? null,
+    /** Id in the path; null for a route without one. */
+    connectorId: isOfConnector ? id.slice(0, maxIdChars) : null,
+    status: reply.statusCode,
+    durationMs: Math.round(reply.elapsedTime),
+    /** IP address. */
+    client: request.socket.remoteAddress ?? '',
+    /** Null: no token, or an unknown one. */
+    clientId: principal?.clientId ?? null,
+    /** The start of the token's hash. */
+    token: principal?.tokenName ?? null,
+  };
 }

@@ -63,26 +63,7 @@ export type Renewal =
   | { readonly kind: 'failed'; readonly error: unknown; readonly isOpen: boolean };
 
 /** The sign-in of one connector, stored for all processes that read it. */
-export interface SignIn extends AsyncDisposable {
-  /** Null: no person has signed in. */
-  read(): Promise<StoredSignIn | null>;
-  /** Stores a new sign-in of a person, replacing the former one. Durable when it resolves. */
-  store(tokens: IssuedTokens): Promise<void>;
-  /** Stores the name that the service gives to the signed-in account. */
-  nameAccount(account: string): Promise<void>;
-  /** Removes the sign-in, and returns it. */
-  remove(): Promise<StoredSignIn | null>;
-  /**
-   * Lets `ask` renew the tokens of this revision while no other process does; the result is durable when this resolves.
-   * If they were renewed meanwhile, refused or removed, `ask` is not called. Returns the stored sign-in. `signal` ends
-   * the wait for another process, but not a renewal. Rejects with the error of `ask`.
-   */
-  renew(
-    revision: string,
-    ask: (found: StoredSignIn) => Promise<Renewal>,
-    signal: AbortSignal,
-  ): Promise<StoredSignIn | null>;
-}
+export type SignIn = ReturnType<typeof openSignIn>;
 
 /** Operations that depend on where sign-ins are stored, in addition to SQL. */
 export interface SignInDriver extends AsyncDisposable {
@@ -114,7 +95,7 @@ const firstPauseMs = 20;
 const longestPauseMs = 1_000;
 
 /** Opens nothing until it is used. The caller disposes it. */
-export function openSignIn({ connector, sink, key, clock, claimMs = defaultClaimMs }: SignInOptions): SignIn {
+export function openSignIn({ connector, sink, key, clock, claimMs = defaultClaimMs }: SignInOptions) {
   const driver = driverOf(sink, connector, clock);
   const sealed = openSealed(connector, key);
   const found = async (tx: Tx): Promise<StoredSignIn | null> => {
@@ -132,7 +113,7 @@ export function openSignIn({ connector, sink, key, clock, claimMs = defaultClaim
   };
 
   /** Null: another process renews, or the stored tokens have changed. */
-  const claim = async (revision: string): Promise<Claim | null> => {
+  const claim = async (revision: string) => {
     const lock = driver.lock?.() ?? null;
     if (lock === null && driver.lock !== undefined) return null;
     const release = (): void => lock?.release();
@@ -173,7 +154,10 @@ export function openSignIn({ connector, sink, key, clock, claimMs = defaultClaim
   };
 
   /** Tokens that the service has just issued are the newest ones, even if the claim was lost. */
-  const settle = async ({ stored, begunAt, by }: Claim, ask: Ask): Promise<StoredSignIn | null> => {
+  const settle = async (
+    { stored, begunAt, by }: NonNullable<Awaited<ReturnType<typeof claim>>>,
+    ask: Ask,
+  ): Promise<StoredSignIn | null> => {
     const renewal = await ask(stored);
     const db = await made();
     const { revision } = stored;
@@ -196,17 +180,21 @@ export function openSignIn({ connector, sink, key, clock, claimMs = defaultClaim
   };
 
   return {
+    /** Null: no person has signed in. */
     read,
-    store: async (tokens) => {
+    /** Stores a new sign-in of a person, replacing the former one. Durable when it resolves. */
+    store: async (tokens: IssuedTokens): Promise<void> => {
       const db = await made();
       const row = { connector, revision: randomUUID(), ...written(tokens, null) };
       await db.transact(async (tx) => storeRow(tx, row), durable);
     },
-    nameAccount: async (account) => {
+    /** Stores the name that the service gives to the signed-in account. */
+    nameAccount: async (account: string): Promise<void> => {
       const db = await driver.open(false);
       await db?.transact(async (tx) => nameRow(tx, { connector, account }));
     },
-    remove: async () => {
+    /** Removes the sign-in, and returns it. */
+    remove: async (): Promise<StoredSignIn | null> => {
       const db = await driver.open(false);
       if (db === null) return null;
       return await db.transact(async (tx) => {
@@ -215,7 +203,12 @@ export function openSignIn({ connector, sink, key, clock, claimMs = defaultClaim
         return was;
       }, durable);
     },
-    renew: async (revision, ask, signal) => {
+    /**
+     * Lets `ask` renew the tokens of this revision while no other process does; the result is durable when this
+     * resolves. If they were renewed meanwhile, refused or removed, `ask` is not called. Returns the stored sign-in.
+     * `signal` ends the wait for another process, but not a renewal. Rejects with the error of `ask`.
+     */
+    renew: async (revision: string, ask: Ask, signal: AbortSignal): Promise<StoredSignIn | null> => {
       const waitMs = 2 * claimMs;
       const giveUpAt = clock.now() + waitMs;
       for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
@@ -234,7 +227,7 @@ export function openSignIn({ connector, sink, key, clock, claimMs = defaultClaim
         await clock.sleep(pauseMs, signal);
       }
     },
-    [Symbol.asyncDispose]: async () => await driver[Symbol.asyncDispose](),
+    [Symbol.asyncDispose]: async (): Promise<void> => await driver[Symbol.asyncDispose](),
   };
 }
 
@@ -272,15 +265,7 @@ function driverOf(sink: SinkPlace, connector: string, clock: Clock): SignInDrive
   }
 }
 
-type Ask = Parameters<SignIn['renew']>[1];
-
-interface Claim {
-  /** The sign-in before the renewal. */
-  readonly stored: StoredSignIn;
-  readonly begunAt: Instant;
-  readonly by: string;
-  readonly release: () => void;
-}
+type Ask = (found: StoredSignIn) => Promise<Renewal>;
 
 const durable = { isDurable: true } as const;
 

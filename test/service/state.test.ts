@@ -185,6 +185,8 @@ describe('credentials', () => {
       definition: 'email-marketing',
       name: 'Newsletter',
       credentials,
+      account: null,
+      address: null,
     });
   }
 
@@ -550,6 +552,8 @@ describe('service files', () => {
           definition: 'email-marketing',
           name: 'News',
           credentials: { api_key: 'planted' },
+          account: null,
+          address: null,
         });
       }
       rmSync(join(folder, 'service.key'));

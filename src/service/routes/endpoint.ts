@@ -48,9 +48,14 @@ export interface Operation extends Required<
   Omit<Declared<z.ZodObject, z.ZodObject, z.ZodType, z.ZodType>, 'handle'>
 > {
   /**
-   * Parses the request and answers it. Throws `ApiError`: 422 for a request of another shape, and those in `refusals`.
+   * Parses the request, untrusted as the framework hands it on, and answers it. Throws `ApiError`: 422 for a request
+   * of another shape, and those in `refusals`.
    */
-  answer(raw: RawRequest, call: Call, api: ApiParts): Promise<Answer>;
+  answer(
+    raw: Readonly<Record<'path' | 'query' | 'body', unknown>>,
+    call: Call,
+    api: ApiParts,
+  ): Promise<Answer>;
 }
 
 export interface Endpoint extends Operation {
@@ -77,13 +82,6 @@ interface Example {
   readonly path?: Readonly<Record<string, string>>;
   readonly query?: Readonly<Record<string, string>>;
   readonly body?: unknown;
-}
-
-/** A request as the framework hands it on: untrusted. */
-interface RawRequest {
-  readonly path: unknown;
-  readonly query: unknown;
-  readonly body: unknown;
 }
 
 export interface Call {

@@ -158,18 +158,9 @@ export interface StoredConnector {
   readonly updatedAt: Instant;
 }
 
-export interface NewConnector extends Pick<
-  StoredConnector,
-  'organizationId' | 'workspaceId' | 'definition' | 'name'
-> {
-  /** Generated (a UUID) where none is given. */
-  readonly id?: string;
-  readonly credentials: JsonObject | null;
-  /** Default null: a sample account. */
-  readonly account?: string | null;
-  /** Default null. */
-  readonly address?: string | null;
-}
+/** `id`: generated (a UUID) where none is given. */
+type NewConnector = Partial<Pick<StoredConnector, 'id'>> &
+  Omit<StoredConnector, 'id' | 'createdAt' | 'updatedAt'> & { readonly credentials: JsonObject | null };
 
 const select = `SELECT id, organization_id, workspace_id, definition, name, account, address, created_at, updated_at
   FROM connectors`;
@@ -220,8 +211,6 @@ function createConnectors(file: StateFile, sealer: Sealer, clock: Clock) {
              (id, organization_id, workspace_id, definition, name, credentials, account, address, created_at, updated_at)
            VALUES (:id, :organizationId, :workspaceId, :definition, :name, :credentials, :account, :address, :now, :now)`,
           {
-            account: null,
-            address: null,
             ...connector,
             id,
             credentials: seal(credentials, organizationId, id),
