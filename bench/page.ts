@@ -15,7 +15,7 @@ import { servedPages } from '../src/page/page-routes.ts';
 import { sinksOf } from '../src/settings/choices.ts';
 import { loadSettings } from '../src/settings/load-settings.ts';
 import type { SettingsWith } from '../src/settings/settings.ts';
-import { accessSink } from '../src/sinks/registry.ts';
+import { openServed } from '../src/sinks/registry.ts';
 import { sharedPostgres } from '../test/support/postgres.ts';
 import { startRedis } from '../test/support/redis.ts';
 import { serveSamples } from '../test/support/serve-samples.ts';
@@ -72,7 +72,7 @@ try {
   await makeTemplate(settings);
   for (const { name, ...sink } of sinksOf([...settings.connectors.values()])) {
     // Makes the sink.
-    await using _ledger = await accessSink(sink).openServed({ ...sink, clock: systemClock });
+    await using _ledger = await openServed(sink, { ...sink, clock: systemClock });
     await fill(Number(name.slice(1)));
   }
   await using served = await startMonitor({

@@ -17,7 +17,7 @@ import { tokensOf } from '../monitor/page-access.ts';
 import type { Monitor, ServedPages } from '../monitor/start-monitor.ts';
 import { sinksOf } from '../settings/choices.ts';
 import type { ConnectorSettings, SettingsWith, SinkSettings } from '../settings/settings.ts';
-import { accessSink } from '../sinks/registry.ts';
+import { accessSink, openServed } from '../sinks/registry.ts';
 import type { ServedLedger } from '../sinks/sink-access.ts';
 import type { Log } from '../telemetry/log.ts';
 import { type MetricSample, type Metrics, openMetrics } from '../telemetry/metrics.ts';
@@ -211,7 +211,7 @@ export async function openServedLedgers(connectors: readonly ConnectorSettings[]
   };
   try {
     for (const sink of sinksOf(connectors)) {
-      bySink.set(sink.name, await accessSink(sink).openServed({ ...sink, clock }));
+      bySink.set(sink.name, await openServed(sink, { ...sink, clock }));
     }
   } catch (error) {
     await close();

@@ -11,6 +11,7 @@ import type {
   OpenHistory,
   OpenHow,
   RecordReader,
+  ServedLedger,
   Sink,
   SinkAccess,
   SinkOptions,
@@ -76,10 +77,6 @@ function fileAccess({ file, place, loadFormat, openClosedFiles, ...own }: FileAc
     if (how.sinkId === undefined) createNamedDirectory(dirname(file));
     return await own.open(how);
   };
-  const openServedFile = async (sinkId?: string) => {
-    const readers = await import('./sqlite/readers.ts');
-    return await readers.openServedFile({ file, format: await loadFormat(), cacheKiB, place }, sinkId);
-  };
   return {
     ...readersOf(async () => {
       const { openToRead } = await import('./sqlite/readers.ts');
@@ -89,12 +86,10 @@ function fileAccess({ file, place, loadFormat, openClosedFiles, ...own }: FileAc
     ledgerPlace: file,
     isThere: async () => isSinkThere(file),
     open,
-    openServed: async (how) => {
-      const sink = await open(how);
-      await sink[Symbol.asyncDispose]();
-      return await openServedFile(sink.id);
+    openWatched: async (sinkId) => {
+      const readers = await import('./sqlite/readers.ts');
+      return await readers.openServedFile({ file, format: await loadFormat(), cacheKiB, place }, sinkId);
     },
-    openWatched: openServedFile,
     openClosedFiles,
     freeBytes: async () => {
       const { bavail, bsize } = await statfs(dirname(place));
@@ -134,7 +129,6 @@ function postgresAccess(at: Extract<SinkPlace, { readonly type: 'postgres' }>): 
       const { openPostgresSink } = await import('./postgres/postgres-sink.ts');
       return await openPostgresSink(at, how);
     },
-    openServed: async (how) => await (await load()).openServedPostgres(at, how),
     openWatched: async () => await (await load()).openWatchedPostgres(at),
     openClosedFiles: async () => null,
     freeBytes: async () => null,
@@ -156,6 +150,14 @@ export async function openSink(options: SinkOptions, deps: Omit<OpenHow, 'durabi
     ...(lockTimeoutMs === undefined ? {} : { lockTimeoutMs }),
     ...deps,
   });
+}
+
+/** Serves a sink for days, and makes it where there is none. Rejects as `openSink`. */
+export async function openServed(place: SinkPlace, how: OpenHow): Promise<ServedLedger> {
+  const access = accessSink(place);
+  const sink = await access.open(how);
+  await sink[Symbol.asyncDispose]();
+  return await access.openWatched(sink.id);
 }
 
 /**

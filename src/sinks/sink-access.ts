@@ -40,10 +40,11 @@ export interface SinkAccess {
   open(how: OpenHow): Promise<Sink>;
   openHistory(): Promise<OpenHistory>;
   openRecords(): Promise<RecordReader>;
-  /** Makes the sink where there is none. Rejects as `open` does. */
-  openServed(how: OpenHow): Promise<ServedLedger>;
-  /** Serves an existing sink: makes and writes nothing. Throws `NoSinkYetError` where there is none. */
-  openWatched(): Promise<ServedLedger>;
+  /**
+   * Serves an existing sink for days: makes and writes nothing. Throws `NoSinkYetError` where there is none. `sinkId`:
+   * the expected sink of a place that may get another one.
+   */
+  openWatched(sinkId?: string): Promise<ServedLedger>;
   /** Null where the sink closes no files. */
   openClosedFiles(): Promise<ClosedFiles | null>;
   /** Free space where the sink stores; null where the sink cannot tell. */

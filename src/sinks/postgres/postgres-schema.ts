@@ -60,21 +60,11 @@ export async function openToRead(
   });
 }
 
-/** Opens the sink's ledger for days, and makes the sink where there is none. */
-export async function openServedPostgres(place: PostgresPlace, how: OpenHow): Promise<ServedLedger> {
-  return await served(place, await openLedger({ ...place, connections: 2 }, how));
-}
-
-/** Opens an existing sink. Throws `NoSinkYetError` where there is none. */
+/** Opens an existing sink's ledger for days. Throws `NoSinkYetError` where there is none. */
 export async function openWatchedPostgres(place: PostgresPlace): Promise<ServedLedger> {
-  const { db: server, sinkId } = await openToRead({ ...place, connections: 4, areShared: true });
-  return await served(place, { server, sinkId });
-}
-
-async function served(
-  { schema }: PostgresPlace,
-  { server, sinkId }: Pick<OpenedSchema, 'server' | 'sinkId'>,
-): Promise<ServedLedger> {
+  const { schema } = place;
+  const { db, sinkId } = await openToRead({ ...place, connections: 4, areShared: true });
+  const server: Server = db;
   /** Mark of the sink at the newest look; null: the sink was not found. */
   let mark: string | null = null;
   return await servedLedger({

@@ -30,7 +30,7 @@ import type { SyncError } from '../../core/errors.ts';
 import { ConnectorBusyError, lostCommitsError, overtakenError, releasedError } from '../sink-errors.ts';
 import type { Holder } from '../lease.ts';
 import { writeJson } from '../../core/json.ts';
-import { vacuumTables, type Server, type WriteTx } from '../../sql/postgres/server.ts';
+import type { Server, WriteTx } from '../../sql/postgres/server.ts';
 import { openTurns } from '../../sql/turns.ts';
 import { lostConnection, failingOf } from '../../sql/postgres/postgres-error.ts';
 import { keepalives } from '../../sql/postgres/connections.ts';
@@ -81,10 +81,7 @@ export function postgresLedger(opened: OpenedSchema, who = processUser()): Ledge
         clock.now()
       );
     },
-    giveBack: async (tables) => {
-      const explain = (error: unknown): unknown => toSinkError(error, server.place);
-      await vacuumTables(server, { schema, tables: [...tables, ...valuedTables], explain });
-    },
+    giveBack: (tables) => server.vacuum([...tables, ...valuedTables]),
     [Symbol.asyncDispose]: async () => {
       await leases[Symbol.asyncDispose]();
       await server[Symbol.asyncDispose]();

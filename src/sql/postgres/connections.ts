@@ -39,7 +39,8 @@ const usualDeadlineMs = 150_000;
 /** Connections to whichever of a server's hosts is no standby. */
 export function openConnections({ connection, direct, connections, ...options }: ConnectionsOptions) {
   const { onLoss, explain, areShared = false, deadlineMs = usualDeadlineMs } = options;
-  const own = areShared ? sharePools(connection) : newPools();
+  const own = areShared ? knownOrMade(shared, keyOf(connection), newPools) : newPools();
+  own.users += 1;
   const { pools } = own;
 
   const openPool = (host: number): pg.Pool => {
@@ -122,22 +123,10 @@ interface Pools {
 }
 
 function newPools(): Pools {
-  return { pools: new Map(), current: 0, users: 1 };
+  return { pools: new Map(), current: 0, users: 0 };
 }
 
 const shared = new Map<string, Pools>();
-
-function sharePools(connection: PostgresConnection): Pools {
-  const key = keyOf(connection);
-  const known = shared.get(key);
-  if (known === undefined) {
-    const made = newPools();
-    shared.set(key, made);
-    return made;
-  }
-  known.users += 1;
-  return known;
-}
 
 function keyOf(connection: PostgresConnection): string {
   return JSON.stringify({ ...connection, password: connection.password?.reveal() ?? null });

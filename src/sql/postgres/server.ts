@@ -42,6 +42,11 @@ export interface Server extends Database {
    * settings name a way. Where it breaks, its next question fails.
    */
   connect(): Promise<pg.Client>;
+  /**
+   * Rewrites tables without their removed rows, and takes their samples for the planner again. Each waits for its
+   * readers, and later readers wait for it. A table that was dropped has given its space back.
+   */
+  vacuum(tables: readonly string[]): Promise<void>;
 }
 
 type FoundServer = Pick<Server, 'place' | 'read' | 'transact'>;
@@ -66,7 +71,7 @@ interface ServerOptions extends Omit<ConnectionsOptions, 'onLoss' | 'explain'> {
 }
 
 export function openServer(options: ServerOptions): Server {
-  const { connection, schema, delay } = options;
+  const { connection, schema } = options;
   const place = placeOf(connection, schema);
   const explain = (error: unknown): unknown => options.explain(error, place);
   const losses = watchLosses<FoundServer>();
@@ -92,8 +97,8 @@ export function openServer(options: ServerOptions): Server {
     read: (work) => read(server, work),
     whileAway: async (work) => await explained(explain, async () => whileUnanswered(server, work)),
     connect: connections.connect,
-    openSnapshot: async (until) =>
-      await openPostgresSnapshot({ connect: connections.connect, schema, explain, signal: until, delay }),
+    vacuum: async (tables) => await explained(explain, async () => vacuum(server, schema, tables)),
+    openSnapshot: (signal) => openPostgresSnapshot(server, signal),
     [Symbol.asyncDispose]: connections.end,
   };
 }
@@ -249,29 +254,18 @@ async function read<Result>(
   );
 }
 
-interface SnapshotOptions {
-  readonly connect: Connections['connect'];
-  readonly schema: string;
-  readonly explain: (error: unknown) => unknown;
-  readonly signal: AbortSignal | undefined;
-  readonly delay: (() => Promise<void>) | undefined;
-}
-
 /** Rows come by the index that has their order, where sorting a large table first would take as much space again. */
-const settings = `SET LOCAL cursor_tuple_fraction = 0.0001;
+const snapshotSettings = `SET LOCAL cursor_tuple_fraction = 0.0001;
   SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0`;
 
 /**
  * The state that the server has now, over a separate connection. Writers continue; the server cleans up nothing newer
  * until it is disposed.
  */
-async function openPostgresSnapshot({
-  connect,
-  schema,
-  explain,
-  signal,
-  delay,
-}: SnapshotOptions): Promise<Snapshot> {
+async function openPostgresSnapshot(
+  { connections: { connect }, settings: { read: readSettings }, explain, delay }: Opened,
+  signal: AbortSignal | undefined,
+): Promise<Snapshot> {
   const { client, server, end } = await openEnding(connect, signal);
   const ask: Snapshot['read'] = async (work) => {
     try {
@@ -284,7 +278,7 @@ async function openPostgresSnapshot({
   };
   try {
     await ask(async (tx) => {
-      const begin = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; ${readSettingsIn(schema)}; ${settings}`;
+      const begin = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; ${readSettings}; ${snapshotSettings}`;
       await client.query(begin);
       // The state is that of the first reading.
       server.pid = (await cellOf<number>(tx, 'SELECT pg_backend_pid()')) ?? 0;
@@ -331,33 +325,19 @@ function cursorBatches(ask: Snapshot['read']): Snapshot['batches'] {
   };
 }
 
-interface Vacuumed {
-  readonly schema: string;
-  readonly tables: readonly string[];
-  readonly explain: (error: unknown) => unknown;
-}
-
-/**
- * Rewrites tables without their removed rows, and takes their samples for the planner again. Each waits for its
- * readers, and later readers wait for it. A table that was dropped has given its space back.
- */
-export async function vacuumTables(
-  { connect }: Pick<Server, 'connect'>,
-  { schema, tables, explain }: Vacuumed,
-): Promise<void> {
-  await explained(explain, async () => {
-    const client = await connect();
-    try {
-      await client.query(`SET lock_timeout = '60s'`);
-      const { rows } = await client.query<{ tablename: string }>(
-        'SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = $1 AND tablename = ANY($2)',
-        [schema, tables],
-      );
-      for (const { tablename: table } of rows) {
-        await client.query(`VACUUM (FULL, ANALYZE) ${quoted(schema)}.${quoted(table)}`);
-      }
-    } finally {
-      await client.end();
+/** `Server.vacuum`. */
+async function vacuum({ connections }: Opened, schema: string, tables: readonly string[]): Promise<void> {
+  const client = await connections.connect();
+  try {
+    await client.query(`SET lock_timeout = '60s'`);
+    const { rows } = await client.query<{ tablename: string }>(
+      'SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = $1 AND tablename = ANY($2)',
+      [schema, tables],
+    );
+    for (const { tablename: table } of rows) {
+      await client.query(`VACUUM (FULL, ANALYZE) ${quoted(schema)}.${quoted(table)}`);
     }
-  });
+  } finally {
+    await client.end();
+  }
 }

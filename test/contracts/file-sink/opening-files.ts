@@ -12,7 +12,12 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
-import { accessSink, openExistingHistory, openExistingRecords } from '../../../src/sinks/registry.ts';
+import {
+  accessSink,
+  openServed,
+  openExistingHistory,
+  openExistingRecords,
+} from '../../../src/sinks/registry.ts';
 import { member, news, start } from '../sink/fixture.ts';
 import { useBench } from '../sink/use-bench.ts';
 import type { FileSinkKind } from './file-sink-kind.ts';
@@ -125,8 +130,10 @@ export function openingFiles(kind: FileSinkKind): void {
   it('knows when its file was moved away, serves what it read last meanwhile, and takes the file back', async () => {
     const sink = await bench().open();
     await sink.pause([news], { since: instant(start), reason: 'why' });
-    const access = accessSink(kind.options(bench().folder));
-    await using served = await access.openServed({ durability: 'normal', clock: bench().clock });
+    await using served = await openServed(kind.options(bench().folder), {
+      durability: 'normal',
+      clock: bench().clock,
+    });
     const file = kind.ledgerFile(bench().folder);
     renameSync(file, `${file}.away`);
     expect(await sink.isInPlace()).toBe(false);

@@ -12,7 +12,12 @@ import type { ConnectorId, ConnectorName } from '../../../src/core/names.ts';
 import { addCounts, noCounts, type PageCounts } from '../../../src/core/records.ts';
 import { ConnectorBusyError, IdentityChangedError } from '../../../src/sinks/sink-errors.ts';
 import type { Lease } from '../../../src/sinks/lease.ts';
-import { accessSink, openExistingHistory, openExistingRecords } from '../../../src/sinks/registry.ts';
+import {
+  accessSink,
+  openServed,
+  openExistingHistory,
+  openExistingRecords,
+} from '../../../src/sinks/registry.ts';
 import type { Sink } from '../../../src/sinks/sink-access.ts';
 import { testProgram } from '../../support/ensure-built.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
@@ -239,7 +244,7 @@ export function opening(kind: SinkKind): void {
 
   it('is served as it is now, and gives the same overview object until it has changed', async () => {
     const sink = await bench().open();
-    const served = await accessSink(kind.options(bench().folder)).openServed({
+    const served = await openServed(kind.options(bench().folder), {
       durability: 'normal',
       clock: bench().clock,
     });
@@ -272,7 +277,7 @@ export function serving(kind: SinkKind): void {
   it(`answers as a ledger that is read from the beginning, after any change (SEED=${seed})`, async () => {
     const sink = await bench().open();
     const { clock } = bench();
-    await using served = await accessSink(kind.options(bench().folder)).openServed({
+    await using served = await openServed(kind.options(bench().folder), {
       durability: 'normal',
       clock,
     });

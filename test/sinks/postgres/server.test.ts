@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, beforeEach, vi }
 import { systemClock, instant } from '../../../src/core/clock.ts';
 import { Secret } from '../../../src/core/secret.ts';
 import type { Service } from '../../../src/service/start-service.ts';
-import { accessSink, openSink } from '../../../src/sinks/registry.ts';
+import { accessSink, openServed, openSink } from '../../../src/sinks/registry.ts';
 import type { SinkFinding, SinkPlace, SinkOptions } from '../../../src/sinks/sink-access.ts';
 import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
 import { identity, manualClock, news, start, member, sealed } from '../../contracts/sink/fixture.ts';
@@ -204,7 +204,7 @@ it('answers with what was read last while the server is away, and reads again wh
   const lease = await sink.acquire(identity());
   await lease[Symbol.asyncDispose]();
   await sink[Symbol.asyncDispose]();
-  const served = await accessSink(options).openServed({ durability: 'full', clock });
+  const served = await openServed(options, { durability: 'full', clock });
   await using _served = served;
   const overview = await served.overview();
   expect(overview.get(news)?.identity).toMatchObject({ connectorId: 'c-1' });
@@ -228,7 +228,7 @@ it('is lost where another sink has taken its place, or none is there', async () 
   const postgres = await startPostgres();
   onTestFinished(async () => await postgres.stop());
   const options = optionsOf(postgres);
-  const served = await accessSink(options).openServed({ durability: 'full', clock });
+  const served = await openServed(options, { durability: 'full', clock });
   await using _served = served;
   expect(await served.lost()).toBeNull();
   await askPostgres(postgres.url, 'DROP SCHEMA warehouse CASCADE');
