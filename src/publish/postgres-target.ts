@@ -31,7 +31,6 @@ import {
 } from '../sql/postgres/postgres-error.ts';
 import { openServer, type Server } from '../sql/postgres/server.ts';
 import { type PostgresTx as Tx, type Session, settingSql, txOn } from '../sql/postgres/session.ts';
-import { CertificateError } from '../sql/postgres/tls.ts';
 import { valueSettings } from '../sql/postgres/transaction-settings.ts';
 import { quoted } from '../sql/database.ts';
 
@@ -338,7 +337,7 @@ function incompatible(place: string, found: string, advice: string): SyncError {
  * statement and no value.
  */
 function toTargetError(error: unknown, place: string): unknown {
-  const cause = error instanceof SyncError || error instanceof CertificateError ? error.cause : error;
+  const cause = error instanceof SyncError ? error.cause : error;
   if (error instanceof SyncError && !error.code.startsWith('SINK_')) return error;
   const code = codeOf(cause);
   const failing = failingOf(cause);

@@ -18,7 +18,6 @@ import {
   failingOf,
   isServerError,
 } from '../../sql/postgres/postgres-error.ts';
-import { CertificateError } from '../../sql/postgres/tls.ts';
 
 export type PostgresPlace = Extract<SinkPlace, { readonly type: 'postgres' }>;
 
@@ -345,10 +344,6 @@ function statementsAt(at: string, sql: string): readonly string[] {
  */
 export function toSinkError(error: unknown, place: string): unknown {
   if (error instanceof SyncError) return error;
-  if (error instanceof CertificateError) {
-    const { file, message, cause } = error;
-    return new SyncError(message, { code: 'SINK_FAILED', recovery: 'stop', context: { file }, cause });
-  }
   const code = codeOf(error);
   const failing = failingOf(error);
   const reason = error instanceof Error ? error.message : String(error);

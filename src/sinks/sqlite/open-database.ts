@@ -305,21 +305,13 @@ export function toSinkError(
   });
 }
 
+const forbidden = /^(EROFS|EACCES|EPERM|SQLITE_(READONLY|PERM|AUTH).*)$/;
+
 /** The system's message names the path: often it is a file beside the sink's. */
 function failureText({ code, reason }: StorageFailure): string {
-  if (code === 'EROFS' || code.startsWith('SQLITE_READONLY')) {
-    return (
-      `is read-only (${reason}); a sync must be able to write it. Mount the disk for writing, ` +
-      'or make the file and its folder writable for the user that syncs, then sync again.'
-    );
-  }
-  if (code === 'EACCES' || code === 'EPERM' || code === 'SQLITE_PERM' || code === 'SQLITE_AUTH') {
-    return (
-      `may not be written by this user (${reason}). Make the file and its folder writable for the user that syncs ` +
-      '(owner, mode, and no immutable flag), then sync again.'
-    );
-  }
-  return `could not be read or written (${reason}). Check the file, its folder and the disk.`;
+  return forbidden.test(code)
+    ? `may not be written by this user, or is read-only (${reason}). Mount the disk for writing, make the file and its folder writable for the user that syncs (owner, mode, and no immutable flag), then sync again.`
+    : `could not be read or written (${reason}). Check the file, its folder and the disk.`;
 }
 
 export const defaultLockTimeoutMs = 60_000;

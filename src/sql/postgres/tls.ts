@@ -1,26 +1,12 @@
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { ConnectionOptions } from 'node:tls';
+import { SyncError } from '../../core/errors.ts';
 import type { PostgresConnection } from './place.ts';
-
-/** Signals that the file with the trusted certificates cannot be used; its message contains the remedy. */
-export class CertificateError extends Error {
-  override readonly name = 'CertificateError';
-  readonly file: string;
-
-  constructor(file: string, cause: unknown) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    super(
-      `sslrootcert should name a file with certificates in PEM, and ${file} cannot be used (${reason}). Correct the path, or the file.`,
-      { cause },
-    );
-    this.file = file;
-  }
-}
 
 /**
  * TLS options for `pg`; false: no TLS. The requirements of a mode are never relaxed: a server without TLS is refused.
- * Throws `CertificateError`.
+ * Throws `SyncError` SINK_FAILED for a file that holds no certificates.
  */
 export function tlsOptions(
   { sslmode, rootCertificate }: Pick<PostgresConnection, 'sslmode' | 'rootCertificate'>,
@@ -39,7 +25,11 @@ function readCertificates(file: string): string {
     void new X509Certificate(text);
     return text;
   } catch (error) {
-    throw new CertificateError(file, error);
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new SyncError(
+      `sslrootcert should name a file with certificates in PEM, and ${file} cannot be used (${reason}). Correct the path, or the file.`,
+      { code: 'SINK_FAILED', recovery: 'stop', context: { file }, cause: error },
+    );
   }
 }
 

@@ -19,8 +19,6 @@ type Prepared = Pick<Database.Statement, 'run' | 'get' | 'all' | 'iterate'>;
 interface PrepareHow {
   /** Rows as arrays, in the order of their columns. */
   readonly isRaw?: boolean;
-  /** Every integer is a `bigint`. */
-  readonly isWide?: boolean;
 }
 
 /** Transaction with calls that only SQLite offers. */
@@ -108,13 +106,12 @@ export function statementsOn(db: Database.Database) {
         yield cells.map(cellOf);
       }
     },
-    prepared: (sql: string, { isRaw = false, isWide = false }: PrepareHow): Prepared => {
-      const name = `${isRaw ? 'r' : '-'}${isWide ? 'w' : '-'}${sql}`;
+    prepared: (sql: string, { isRaw = false }: PrepareHow): Prepared => {
+      const name = `${isRaw ? 'r' : '-'}${sql}`;
       const found = loops.get(name);
       if (found !== undefined) return found;
       const made = db.prepare(sql);
       if (isRaw) made.raw(true);
-      if (isWide) made.safeIntegers(true);
       if (loops.size >= mostPrepared) loops.clear();
       loops.set(name, made);
       return made;
