@@ -25,7 +25,7 @@ import type { PostgresConnection } from '../../src/sql/postgres/place.ts';
 import { awayText } from '../../src/sql/postgres/postgres-error.ts';
 import { openServer } from '../../src/sql/postgres/server.ts';
 import { readText, writeText } from '../../src/sql/postgres/encode-binary.ts';
-import { tlsProblem } from '../../src/sql/postgres/tls.ts';
+import { tlsProblem } from '../../src/sql/postgres/postgres-error.ts';
 import { textHash } from '../../src/sql/database.ts';
 import { postgresSinkKindOn } from '../contracts/postgres-sink-kind.ts';
 import { benchOfTest } from '../contracts/sink/use-bench.ts';

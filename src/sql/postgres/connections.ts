@@ -1,8 +1,11 @@
+import { X509Certificate } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import type { ConnectionOptions } from 'node:tls';
 import pg from 'pg';
 import type { PostgresConnection, PostgresHost } from './place.ts';
 import { failingOf } from './postgres-error.ts';
 import type { Settings } from './session.ts';
-import { tlsOptions } from './tls.ts';
+import { SyncError } from '../../core/errors.ts';
 import { knownOrMade } from '../../core/grouped.ts';
 
 export interface ConnectionsOptions {
@@ -224,4 +227,33 @@ function clientConfig(connection: PostgresConnection, { host, port }: PostgresHo
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
   };
+}
+
+/**
+ * TLS options for `pg`; false: no TLS. The requirements of a mode are never relaxed: a server without TLS is refused.
+ * Throws `SyncError` SINK_FAILED for a file that holds no certificates.
+ */
+function tlsOptions(
+  { sslmode, rootCertificate }: Pick<PostgresConnection, 'sslmode' | 'rootCertificate'>,
+  host: string,
+): ConnectionOptions | false {
+  if (sslmode === 'disable' || host.startsWith('/')) return false;
+  if (sslmode === 'require') return { rejectUnauthorized: false };
+  const trusted = rootCertificate === null ? {} : { ca: readCertificates(rootCertificate) };
+  return sslmode === 'verify-ca' ? { ...trusted, checkServerIdentity: () => undefined } : trusted;
+}
+
+function readCertificates(file: string): string {
+  try {
+    const text = readFileSync(file, 'utf8');
+    // A file without any would trust none, and the server would be blamed.
+    void new X509Certificate(text);
+    return text;
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new SyncError(
+      `sslrootcert should name a file with certificates in PEM, and ${file} cannot be used (${reason}). Correct the path, or the file.`,
+      { code: 'SINK_FAILED', recovery: 'stop', context: { file }, cause: error },
+    );
+  }
 }

@@ -1,6 +1,5 @@
 import pg from 'pg';
 import { SyncError } from '../../core/errors.ts';
-import { tlsProblem } from './tls.ts';
 
 /** Effect of a failed statement or connection on its transaction. */
 type Failing = 'conflict' | 'connection' | 'other';
@@ -75,6 +74,28 @@ export function connectProblem(code: string, reason: string): string | null {
     return 'does not answer as PostgreSQL does. Check host and port: another program may listen there.';
   }
   return tlsProblem(code, reason);
+}
+
+/** Error codes of Node.js for certificates that are not accepted, and for failed handshakes. */
+const certificate = /CERT|UNABLE_TO_VERIFY_LEAF_SIGNATURE|^(INVALID_(CA|PURPOSE)|PATH_LENGTH_EXCEEDED)$/;
+const handshake = /^(EPROTO|ERR_(SSL|TLS|OSSL)_)/;
+/** Messages of `pg`, without a code, when a server declines TLS. */
+const withoutTls = /does not support SSL|error establishing an SSL connection/;
+/** A certificate may list hundreds of names. */
+const mostLetters = 300;
+
+/** Explains a TLS failure of a connection and its remedy; null for any other failure. `code`: code of the error. */
+export function tlsProblem(code: string, message: string): string | null {
+  if (code === '' && withoutTls.test(message)) {
+    return 'offers no TLS, and sslmode demands it. Set ssl = on in the server; sslmode=disable sends passwords and records unencrypted.';
+  }
+  const reason = `${code}: ${message.slice(0, mostLetters)}`;
+  if (certificate.test(code)) {
+    return `has a certificate that is not accepted (${reason}). sslrootcert in the address names the file of its authority; the host of the address must stand in it, unless sslmode is verify-ca, and the clock of this machine must be right.`;
+  }
+  return handshake.test(code)
+    ? `could not agree on TLS (${reason}). Check the server's TLS settings and what is between.`
+    : null;
 }
 
 /** Removes the parts of a server's error that may quote stored values. */
