@@ -75,7 +75,14 @@ export async function readOverview(
   const reported = await readReports(tx, only);
   const news = await readFieldNews(tx, await newSince(tx), only);
   const newFields = grouped(news, ({ connector }) => connector);
-  const withheldByAge = await readWithheld(tx, only);
+  const withheld = grouped(
+    await tx.rows<WithheldOf & Of>(
+      `SELECT connector, entity, withheld FROM _sync_retained
+       WHERE withheld > 0 AND ${among(only)} ORDER BY connector, entity`,
+      { only: only ?? [] },
+    ),
+    ({ connector }) => connector,
+  );
   const purgeWork = await readPurgeWork(tx, only);
   return [...new Set([...identityOf.keys(), ...pauses.keys()])]
     .toSorted()
@@ -91,7 +98,7 @@ export async function readOverview(
         rows: ofTables.reduce((sum, { rows }) => sum + rows, 0),
         ...(reported.get(connector) ?? nothingReported),
         newFields: newFields.get(connector) ?? [],
-        withheldByAge: withheldByAge.get(connector) ?? [],
+        withheldByAge: (withheld.get(connector) ?? []).map(({ connector: _connector, ...one }) => one),
         purgeWork: purgeWork.filter((one) => one.connector === connector),
       };
     });
@@ -392,24 +399,6 @@ export async function readFieldNews(
     const isIn = (text: string): boolean => parseColumns(text).some(({ name }) => name === news.field);
     return news.kind === 'undeclared' && !hasColumn && isIn(declared) ? [] : [{ ...news, hasColumn }];
   });
-}
-
-/** `ConnectorOverview.withheldByAge`, of all connectors or of `only` these. */
-async function readWithheld(
-  tx: Tx,
-  only?: readonly ConnectorName[],
-): Promise<ReadonlyMap<ConnectorName, readonly WithheldOf[]>> {
-  const found = await tx.rows<WithheldOf & { readonly connector: ConnectorName }>(
-    `SELECT connector, entity, withheld FROM _sync_retained
-     WHERE withheld > 0 AND ${among(only)} ORDER BY connector, entity`,
-    { only: only ?? [] },
-  );
-  return new Map(
-    [...grouped(found, ({ connector }) => connector)].map(([connector, all]) => [
-      connector,
-      all.map(({ entity, withheld }) => ({ entity, withheld })),
-    ]),
-  );
 }
 
 /** The sink behind a ledger that is served for days. */
