@@ -286,6 +286,25 @@ export interface Stamp {
   readonly takeSeqs: (count: number) => Promise<number>;
 }
 
+/**
+ * The change counter in one transaction, which has its lock once `newest` is read: numbers are given in the order of
+ * commits, and never twice. Those that were `taken` are to be written at its end.
+ */
+export function changeNumbers(newest: () => Promise<number>) {
+  let stored: Promise<number> | null = null;
+  let taken = 0;
+  return {
+    takeSeqs: async (count: number): Promise<number> => {
+      stored ??= newest();
+      const seq = await stored;
+      const first = seq + taken + 1;
+      taken += count;
+      return first;
+    },
+    taken: (): number => taken,
+  };
+}
+
 /** Columns that a run adds move values: they change nothing of a found row but `changedAt`. */
 export interface PlannedTable extends RecordTable {
   /** Number of columns of the plan's table. Every record must have been prepared for it. */

@@ -1,7 +1,7 @@
 import { cellOf, type TransactHow } from '../../sql/database.ts';
 import type { OpenHow, Sink } from '../sink-access.ts';
 import { processUser } from '../requests.ts';
-import { numbered, valuedTables, type Taken } from '../ledger/driver.ts';
+import { changeNumbers, numbered, valuedTables, type Taken } from '../ledger/driver.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { ledgerSink } from '../ledger/ledger-sink.ts';
 import {
@@ -329,20 +329,12 @@ export function fencedTransact(
         if (!found.isSame || found.isWhole !== true) throw lostConnection('the server is another one');
         return found.seq;
       };
-      let locked: Promise<number> | null = null;
-      let taken = 0;
-      const takeSeqs = async (count: number): Promise<number> => {
-        locked ??= lock();
-        const seq = await locked;
-        const first = seq + taken + 1;
-        taken += count;
-        return first;
-      };
+      const { takeSeqs, taken } = changeNumbers(lock);
       const result = await work(tx, { run, now: instant(clock.now()), takeSeqs });
       await takeSeqs(0);
       tx.put(
         `UPDATE _sync_counters SET seq = seq + :taken, last_commit = :token::uuid WHERE connector = :connector`,
-        { connector, taken, token },
+        { connector, taken: taken(), token },
       );
       return result;
     }, how);

@@ -20,7 +20,6 @@ import {
 } from '../../sql/sqlite/sqlite-error.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import { cellOf, type Tx } from '../../sql/database.ts';
-import type { Stamp } from '../ledger/driver.ts';
 import type { LastCommits } from '../ledger/history/overview.ts';
 
 /** Marks a SQLite file as this program's ("CSY1"); any other value in a file that has tables is a foreign database. */
@@ -228,27 +227,6 @@ CREATE TABLE _sync_commits (
 
 export function storedId(db: Connection): string {
   return db.prepare<[], string>('SELECT sink_id FROM _sync_meta').pluck().get() ?? '';
-}
-
-/**
- * The change counter of the file, in one transaction: it has the write lock, so numbers are given in the order of
- * commits, and never twice. `save` is called at its end.
- */
-export function takeSeqsOf(tx: Tx): Pick<Stamp, 'takeSeqs'> & { readonly save: () => void } {
-  let stored: Promise<number> | null = null;
-  let taken = 0;
-  return {
-    takeSeqs: async (count) => {
-      stored ??= newestSeq(tx);
-      const seq = await stored;
-      const first = seq + taken + 1;
-      taken += count;
-      return first;
-    },
-    save: () => {
-      if (taken > 0) tx.put('UPDATE _sync_meta SET seq = seq + :taken', { taken });
-    },
-  };
 }
 
 /** In every transaction that holds the connector. */

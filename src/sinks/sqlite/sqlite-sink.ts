@@ -16,11 +16,16 @@ import {
   raiseSeq,
   storedId,
   noteCommit,
-  takeSeqsOf,
 } from './open-database.ts';
 import { sqliteFormat } from './sqlite-schema.ts';
 import { processUser } from '../requests.ts';
-import { numbered, type RecordTables, type LedgerDriver, type Taken } from '../ledger/driver.ts';
+import {
+  changeNumbers,
+  numbered,
+  type RecordTables,
+  type LedgerDriver,
+  type Taken,
+} from '../ledger/driver.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { OpenHow, Sink } from '../sink-access.ts';
 import { ledgerSink } from '../ledger/ledger-sink.ts';
@@ -174,9 +179,9 @@ function openLocks({ db, file, clock }: LocksOptions) {
         if (isReleased) throw releasedError(connector);
         return await db.transact(async (tx) => {
           await checkHeld(tx);
-          const { takeSeqs, save } = takeSeqsOf(tx);
+          const { takeSeqs, taken } = changeNumbers(() => newestSeq(tx));
           const result = await work(tx, { run, now: instant(clock.now()), takeSeqs });
-          save();
+          if (taken() > 0) tx.put('UPDATE _sync_meta SET seq = seq + :taken', { taken: taken() });
           noteCommit(tx, connector);
           return result;
         }, how);

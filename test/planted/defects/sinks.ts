@@ -202,15 +202,15 @@ export const sinkDefects: readonly Defect[] = [
   {
     id: 'overtaken-holder-writes',
     name: 'openLocks',
-    find: 'await checkHeld(tx); const { takeSeqs, save } = takeSeqsOf(tx);',
-    replace: 'const { takeSeqs, save } = takeSeqsOf(tx);',
+    find: 'await checkHeld(tx); const { takeSeqs, taken } = changeNumbers(() => newestSeq(tx));',
+    replace: 'const { takeSeqs, taken } = changeNumbers(() => newestSeq(tx));',
     because: 'A run that another process has overtaken writes beside it.',
     foundBy: contract,
     titled: 'refuses every call of a holder that another one has overtaken',
   },
   {
     id: 'change-number-twice',
-    name: 'takeSeqsOf',
+    name: 'changeNumbers',
     find: 'const first = seq + taken + 1;',
     replace: 'const first = seq + 1;',
     because: 'Two changes of one commit get the same number, and readers of changes miss one.',
