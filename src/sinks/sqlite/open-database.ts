@@ -229,6 +229,11 @@ export function storedId(db: Connection): string {
   return db.prepare<[], string>('SELECT sink_id FROM _sync_meta').pluck().get() ?? '';
 }
 
+/** Writes how many numbers of the change counter a transaction took. */
+export function saveSeqs(tx: Tx, taken: number): void {
+  if (taken > 0) tx.put('UPDATE _sync_meta SET seq = seq + :taken', { taken });
+}
+
 /** In every transaction that holds the connector. */
 export function noteCommit(tx: Tx, connector: ConnectorName): void {
   tx.put(

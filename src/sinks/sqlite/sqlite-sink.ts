@@ -14,6 +14,7 @@ import {
   type LedgerFormat,
   newestSeq,
   raiseSeq,
+  saveSeqs,
   storedId,
   noteCommit,
 } from './open-database.ts';
@@ -181,7 +182,7 @@ function openLocks({ db, file, clock }: LocksOptions) {
           await checkHeld(tx);
           const { takeSeqs, taken } = changeNumbers(() => newestSeq(tx));
           const result = await work(tx, { run, now: instant(clock.now()), takeSeqs });
-          if (taken() > 0) tx.put('UPDATE _sync_meta SET seq = seq + :taken', { taken: taken() });
+          saveSeqs(tx, taken());
           noteCommit(tx, connector);
           return result;
         }, how);

@@ -231,7 +231,7 @@ function clientConfig(connection: PostgresConnection, { host, port }: PostgresHo
 
 /**
  * TLS options for `pg`; false: no TLS. The requirements of a mode are never relaxed: a server without TLS is refused.
- * Throws `SyncError` SINK_FAILED for a file that holds no certificates.
+ * Throws `SyncError` CONFIG_INVALID for a file that holds no certificates.
  */
 function tlsOptions(
   { sslmode, rootCertificate }: Pick<PostgresConnection, 'sslmode' | 'rootCertificate'>,
@@ -253,7 +253,7 @@ function readCertificates(file: string): string {
     const reason = error instanceof Error ? error.message : String(error);
     throw new SyncError(
       `sslrootcert should name a file with certificates in PEM, and ${file} cannot be used (${reason}). Correct the path, or the file.`,
-      { code: 'SINK_FAILED', recovery: 'stop', context: { file }, cause: error },
+      { code: 'CONFIG_INVALID', recovery: 'stop', context: { file }, cause: error },
     );
   }
 }
