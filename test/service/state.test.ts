@@ -233,7 +233,6 @@ describe('tokens', () => {
         kind: 'application',
         clientId: acme.clientId,
         organizationId: acme.organizationId,
-        organizationName: 'acme',
         workspaceId: null,
         tokenName: expect.stringMatching(/^[0-9a-f]{12}$/) as string,
       });

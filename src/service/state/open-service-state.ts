@@ -315,7 +315,6 @@ export interface Principal {
   readonly kind: 'application' | 'scoped';
   readonly clientId: string;
   readonly organizationId: string;
-  readonly organizationName: string;
   /** A scoped token sees this workspace alone; null: the whole organization. */
   readonly workspaceId: string | null;
   /** Names the token in limits and logs without giving it away: the start of its hash. */
@@ -336,7 +335,6 @@ export function createTokens(file: StateFile, options: TokenOptions) {
   const { clock, maxTokens } = options;
   const checkRate = createRateLimit(options.tokensPerSecond, clock);
   const unstored = createUnstoredTokens(maxTokens);
-  const organization = `client_id, organization_id, organizations.name AS organization_name`;
 
   const issue = ({ clientId, organizationId }: Issuer, workspaceId: string | null) => {
     checkRate(clientId);
@@ -390,14 +388,13 @@ export function createTokens(file: StateFile, options: TokenOptions) {
       const row =
         clientId === null
           ? ask<Omit<Principal, 'tokenName'>>(
-              `SELECT kind, ${organization}, workspace_id
-               FROM tokens JOIN applications USING (client_id) JOIN organizations ON organizations.id = organization_id
+              `SELECT kind, client_id, organization_id, workspace_id FROM tokens JOIN applications USING (client_id)
                WHERE hash = :hash AND expires_at > :now`,
               { hash, now },
             ).first
           : ask<Omit<Principal, 'tokenName'>>(
-              `SELECT 'application' AS kind, ${organization}, NULL AS workspace_id
-               FROM applications JOIN organizations ON organizations.id = organization_id WHERE client_id = :clientId`,
+              `SELECT 'application' AS kind, client_id, organization_id, NULL AS workspace_id
+               FROM applications WHERE client_id = :clientId`,
               { clientId },
             ).first;
       return row === undefined ? null : { ...row, tokenName: hash.toString('hex').slice(0, 12) };
@@ -460,7 +457,8 @@ export function createApplications({ ask, run, write }: StateFile, clock: Clock)
      * new secret. Throws `SyncError` USAGE for a client id of another organization.
      */
     put({ organizationName, clientId, clientSecret }: NewApplication): Application {
-      checkNames(organizationName, clientId);
+      checkName('the name of an organization', organizationName);
+      checkName('a client id', clientId);
       checkSecret(clientSecret);
       const secret = hashOf(clientSecret);
       return write(() => {
@@ -507,11 +505,8 @@ function withoutSecret({ secret: _secret, ...application }: ApplicationRow): App
   return application;
 }
 
-function checkNames(organizationName: string, clientId: string): void {
-  if (!isPlainName(organizationName)) {
-    throw usage(`Expected as the name of an organization ${plainNameRule}.`);
-  }
-  if (!isPlainName(clientId)) throw usage(`Expected as a client id ${plainNameRule}.`);
+function checkName(what: string, name: string): void {
+  if (!isPlainName(name)) throw usage(`Expected as ${what} ${plainNameRule}.`);
 }
 
 function checkSecret(secret: string): void {
