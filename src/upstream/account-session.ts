@@ -188,12 +188,9 @@ function openStored(
   clock: Clock,
 ) {
   const { definition, connector, saveCredentials = null } = options;
-  /** Renewed tokens that cannot be saved, kept while this connector is open. */
-  const unsaved = new Map<string, Secret>();
   const signedIn = openSignedIn(connector, options.signIn ?? null);
   const parsed = (given: JsonObject): OpenCredentials => {
     const credentials = readCredentials(definition, upstream, given, connector);
-    if (credentials.auth?.kind !== 'clientCredentials') return credentials;
     const { issued } = laneOf(credentials);
     return withIssued(
       credentials,
@@ -202,9 +199,7 @@ function openStored(
   };
   return {
     read: async (): Promise<{ given: JsonObject; credentials: OpenCredentials }> => {
-      const stored = await options.credentials();
-      const renewed = Object.fromEntries([...unsaved].map(([field, secret]) => [field, secret.reveal()]));
-      const given = { ...stored, ...renewed };
+      const given = await options.credentials();
       const credentials = parsed(given);
       return { given, credentials: isOfApp(credentials) ? await signedIn.open(credentials) : credentials };
     },
@@ -215,18 +210,14 @@ function openStored(
       before: OpenCredentials,
       changed: Readonly<Record<string, string>>,
     ): Promise<OpenCredentials> => {
-      if (before.auth?.kind === 'clientCredentials') {
+      if (before.auth?.kind === 'clientCredentials' || saveCredentials === null) {
         const { issued } = laneOf(before);
         for (const [field, value] of Object.entries(changed)) issued.set(field, new Secret(value));
         return parsed(given);
       }
       const renewed = { ...given, ...changed };
-      if (saveCredentials === null) {
-        for (const [field, value] of Object.entries(changed)) unsaved.set(field, new Secret(value));
-      } else {
-        // The old refresh token may be invalid by now: the connector depends on a stored new one.
-        await inTries(async () => await saveCredentials(renewed), clock);
-      }
+      // The old refresh token may be invalid by now: the connector depends on a stored new one.
+      await inTries(async () => await saveCredentials(renewed), clock);
       return parsed(renewed);
     },
   };

@@ -29,8 +29,6 @@ export interface ApiCall<T> {
   readonly brokenAnswers?: BrokenAnswers;
   /** Hears of each attempt; its address begins below the base URL. */
   readonly onExchange?: OnExchange | undefined;
-  /** As of `Call`. */
-  readonly isTrial?: boolean;
   /** Throws `CallFailure` for a body that may be better next time, `SyncError` for one that will not. */
   read(answer: WireAnswer): T;
 }
@@ -139,7 +137,6 @@ export function openApiCaller(options: ApiCallerOptions) {
     await callWithRetries({
       facts: call.facts,
       isLong: !('read' in call),
-      isTrial: call.isTrial,
       brokenAnswers: call.brokenAnswers,
       token: async () => (await tokens?.current(signal)) ?? null,
       send: (token) => exchange(call, token, budget, onEvent, signal),

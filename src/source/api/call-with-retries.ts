@@ -16,8 +16,6 @@ export interface Call<T> {
   readonly facts: CallFacts;
   /** A large file takes long: no time limit for the whole call. */
   readonly isLong: boolean;
-  /** A person sees each answer: one that is none is a mistake to see at once, and is not asked for again. */
-  readonly isTrial: boolean | undefined;
   /** Shared by calls whose answers are broken together; undefined: the call is judged alone. */
   readonly brokenAnswers: BrokenAnswers | undefined;
   /** Gets the token for an attempt, outside of the attempt: its failures are neither counted nor repeated. */
@@ -101,7 +99,7 @@ function answerOf(error: unknown): CallEnded['answer'] {
 
 /** Waits after a failed attempt, as its rule says; false: no other one may follow. */
 function openRepeats(call: Call<unknown>) {
-  const { facts, isLong, isTrial = false, brokenAnswers, limits, clock, budget, onEvent, signal } = call;
+  const { facts, isLong, brokenAnswers, limits, clock, budget, onEvent, signal } = call;
   const startedAt = clock.now();
   const countByReason = new Map<RetryRule['reason'], number>();
 
@@ -119,13 +117,12 @@ function openRepeats(call: Call<unknown>) {
         throw new ThrottledError(failure.message, waitMs, { because });
       }
     }
-    const isBroken = isBrokenAnswer(failure.error);
-    if (isTrial && isBroken) return false;
     // Before the wait: nothing may follow it. After the throttle: others must hear of that.
     budget.checkCall(failure.error);
     const isLast = count > rule.most || attemptNumber > limits.retries;
     const isTooLong = !isLong && clock.now() + waitMs - startedAt > limits.maxCallMs;
     if (isLast || isTooLong) return false;
+    const isBroken = isBrokenAnswer(failure.error);
     if (isBroken && (await brokenAnswers?.mayRepeat(call, signal)) === false) return false;
     const attempts = Math.min(attemptNumber - count + rule.most, limits.retries) + 1;
     const { code, message } = failure.error;
@@ -166,10 +163,13 @@ export type BrokenAnswers = ReturnType<typeof watchBrokenAnswers>;
 type Repeating = ReturnType<typeof startRepeating>;
 
 /** One for all parameters of the same entity and action, which `label` names. */
-export function openBrokenAnswers(): (label: string) => BrokenAnswers {
+export function openBrokenAnswers(isTrial = false): (label: string) => BrokenAnswers {
   const byLabel = new Map<string, BrokenAnswers>();
-  return (label) => knownOrMade(byLabel, label, watchBrokenAnswers);
+  return (label) => (isTrial ? onTrial : knownOrMade(byLabel, label, watchBrokenAnswers));
 }
+
+/** A person sees each answer: one that is none is a mistake to see at once, and is not asked for again. */
+const onTrial: BrokenAnswers = { mayRepeat: () => Promise.resolve(false), ended: () => undefined };
 
 /**
  * Coordinates calls of one kind (`list list_members`) that get HTML, or JSON of another shape. Such a fault usually

@@ -59,15 +59,14 @@ export interface ApiSourceOptions extends SourceOptions {
 
 /** One connector of a Connector Execution API. Asks nothing. Disposing it leaves the client open. */
 export function openApiSource(client: ApiClient, options: ApiSourceOptions): ConnectorSource {
-  const { definition, connectorId, onEvent = () => undefined, onExchange, isTrial = false } = options;
+  const { definition, connectorId, onEvent = () => undefined, onExchange } = options;
   const budget = client.openBudget({ ...options, shared: () => options.budget ?? null });
   const calls = recordCalls(definition, connectorId);
   const presence = openConnectorPresence(client, connectorId, definition);
-  const brokenAnswersOf = openBrokenAnswers();
+  const brokenAnswersOf = openBrokenAnswers(options.isTrial);
   const sharing = <T>(call: ApiCall<T>): ApiCall<T> => ({
     ...call,
     brokenAnswers: brokenAnswersOf(call.facts.label),
-    isTrial,
     onExchange,
   });
 
@@ -583,16 +582,12 @@ async function* refuseEnvelope(chunks: AsyncIterable<Uint8Array>, isNamed: boole
 /** A file called JSON that is none is still a file. */
 function isAboutCall(value: JsonValue | undefined, isNamed: boolean): boolean {
   if (!isJsonObject(value)) return false;
-  const status = memberOf(value, 'status');
-  if (typeof status === 'string' && isEnvelope(value)) return true;
-  if (isNamed) return false;
-  const isFailure = typeof status === 'string' && /^(error|fail)/i.test(status);
-  return (
-    isFailure || (typeof memberOf(value, 'message') === 'string' && Array.isArray(memberOf(value, 'errors')))
+  const [status, metadata, message] = ['status', 'execution_metadata', 'message'].map((name) =>
+    memberOf(value, name),
   );
-}
-
-function isEnvelope(value: JsonObject): boolean {
-  const metadata = memberOf(value, 'execution_metadata');
-  return isJsonObject(metadata) && typeof memberOf(metadata, 'connector_instance_id') === 'string';
+  const instance = isJsonObject(metadata) ? memberOf(metadata, 'connector_instance_id') : null;
+  const isEnvelope = typeof status === 'string' && typeof instance === 'string';
+  if (isEnvelope || isNamed) return isEnvelope;
+  const isFailure = typeof status === 'string' && /^(error|fail)/i.test(status);
+  return isFailure || (typeof message === 'string' && Array.isArray(memberOf(value, 'errors')));
 }

@@ -90,7 +90,7 @@ export function openDirectSource(account: UpstreamAccount, options: DirectSource
   const { definition, clock = systemClock, onEvent = () => undefined } = options;
   const limits: ApiLimits = { ...defaultApiLimits, ...options.limits };
   const serverClock = openServerClock();
-  const brokenAnswersOf = openBrokenAnswers();
+  const brokenAnswersOf = openBrokenAnswers(options.isTrial);
   let shared: SharedBudget | null = null;
   let known: ConnectorOrigin | null = null;
   let accountName: string | null = null;
@@ -111,7 +111,6 @@ export function openDirectSource(account: UpstreamAccount, options: DirectSource
     await callWithRetries({
       facts,
       isLong,
-      isTrial: options.isTrial,
       brokenAnswers: isLong ? undefined : brokenAnswersOf(facts.label),
       send: async () => {
         try {
