@@ -53,12 +53,14 @@ export async function commitPages(
   given: readonly PageCommit[],
 ): Promise<readonly CommittedPage[]> {
   const { held, current, tx, stamp } = commit;
-  const known = await withKnownBelowPartial(commit, given);
-  const pages = known.map((page) => withoutPurged(current.purged, page));
+  const pages = given.map((page) => withoutPurged(current.purged, page));
   const { connector } = held;
   const ids = pages.map(({ walk }) => walk.partition);
   const shown = pages.flatMap(({ rows }) => rows);
-  const children = pages.flatMap((page) => page.children);
+  const children = [
+    ...pages.flatMap((page) => page.children),
+    ...(await partitionsBelow(tx, connector, partialParents(commit, pages))),
+  ];
   const { window, origin, reading } = current;
   const finding: Finding = { connector, window, origin, now: stamp.now, reading };
   // The counter is locked in the same round trip: the numbers of the rows are known before they are sent.
@@ -81,12 +83,14 @@ export async function commitPages(
   await noteDrift(commit, drift);
   const becameDue = (await findPartitions(tx, met, finding)).values();
   const newlyDue = pages.map((page) => page.children.filter(() => becameDue.next().value === true).length);
+  const belowPartial = [...becameDue].filter(Boolean).length;
   const learned = await moveOn(commit, placed);
   current.seen.save(tx);
   return counted.map((one, index) => {
     const { ids, ofRun } = learned[index] ?? { ids: [], ofRun: [] };
     const unsealed = ofRun.length === 0 ? {} : { unsealed: ofRun };
-    return { ...one, newlyDue: (newlyDue[index] ?? 0) + ids.length, ...unsealed };
+    const due = (newlyDue[index] ?? 0) + (index === 0 ? belowPartial : 0) + ids.length;
+    return { ...one, newlyDue: due, ...unsealed };
   });
 }
 
@@ -108,27 +112,16 @@ async function countPages(commit: Commit, placed: readonly PlacedPage[], known: 
 }
 
 /**
- * Adds the known partitions below records that came only in part, as if these records had led to them again. A backfill
- * finds its own partitions.
+ * Records that came only in part: the known partitions below them count as found, as if these had led to them again. A
+ * backfill finds its own partitions.
  */
-async function withKnownBelowPartial(
-  { held, current, tx }: Commit,
-  pages: readonly PageCommit[],
-): Promise<readonly PageCommit[]> {
-  const partialOf = ({ rows }: PageCommit): readonly { entity: EntityName; keyText: string }[] =>
+function partialParents({ current }: Commit, pages: readonly PageCommit[]) {
+  if (current.window !== '') return [];
+  return pages.flatMap(({ rows }) =>
     rows.flatMap(({ entity, records }) =>
       records.flatMap(({ keyText, partial }) => (partial === undefined ? [] : [{ entity, keyText }])),
-    );
-  const parents = current.window === '' ? pages.flatMap(partialOf) : [];
-  if (parents.length === 0) return pages;
-  const below = await partitionsBelow(tx, held.connector, parents);
-  return pages.map((page) => {
-    const keys = new Set(partialOf(page).map(({ keyText }) => keyText));
-    const found = below.filter(
-      ({ parent }) => page.rows[0]?.entity === parent?.entity && keys.has(parent?.keyText ?? ''),
-    );
-    return found.length === 0 ? page : { ...page, children: [...page.children, ...found] };
-  });
+    ),
+  );
 }
 
 type Moved = Pick<PageCommit, 'position' | 'seal' | 'followed'>;

@@ -291,22 +291,6 @@ export async function deleteEndedVersions(
   );
 }
 
-/** Deletes all closed versions of these rows; gives how many. The entity has versions. */
-export async function deleteVersionsOf(
-  tx: Tx,
-  records: Names,
-  of: OfEntity,
-  rows: readonly number[],
-): Promise<number> {
-  if (rows.length === 0) return 0;
-  return await tx.run(`DELETE FROM ${tableOf(records, of)} WHERE _row IN {rows bigint}`, { rows });
-}
-
-/** The change with which the newest closed version ended; 0: there is none. The entity has versions. */
-export async function newestVersion(tx: Tx, records: Names, of: OfEntity): Promise<number> {
-  return (await cellOf<number | null>(tx, `SELECT max(_seq_to) FROM ${tableOf(records, of)}`)) ?? 0;
-}
-
 function tableOf({ tableName }: Names, { connector, entity }: OfEntity): string {
   return quoted(versionsName(tableName(connector, entity)));
 }
@@ -473,9 +457,12 @@ export function ledgerStoredKeys(records: Names, heldOf: (lease: Lease) => HeldC
         const spread = [...new Set(rows)].flatMap((row) => row ?? []);
         const stored = [...(await table.rows(tx, spread)).values()];
         const owners = stored.flatMap(({ owner }) => owner ?? []);
-        const places = await placesOf(tx, owners);
+        const places = await tx.rows<{ id: number; params: string; inject: string }>(
+          `SELECT id, params, inject FROM _sync_partitions WHERE id IN {ids bigint}`,
+          { ids: [...new Set(owners)] },
+        );
         return stored.map(({ keyText, owner }): StoredKey => {
-          const place = owner === null ? undefined : places.get(owner);
+          const place = places.find(({ id }) => id === owner);
           const [params, inject] = [place?.params ?? '{}', place?.inject ?? '{}'];
           return { keyText, params: parseParams(params), inject: parseParams(inject) };
         });
@@ -492,16 +479,4 @@ async function lastEnd(tx: Tx, connector: ConnectorName): Promise<Instant | null
     { connector },
   );
   return found ?? null;
-}
-
-async function placesOf(
-  tx: Tx,
-  ids: readonly number[],
-): Promise<ReadonlyMap<number, Readonly<Record<'params' | 'inject', string>>>> {
-  if (ids.length === 0) return new Map();
-  const found = await tx.rows<{ id: number; params: string; inject: string }>(
-    `SELECT id, params, inject FROM _sync_partitions WHERE id IN {ids bigint}`,
-    { ids: [...new Set(ids)] },
-  );
-  return new Map(found.map(({ id, ...place }) => [id, place]));
 }

@@ -38,11 +38,11 @@ import {
   renewTable,
   openStoredTable,
   storedTable,
+  knownTable,
   countEndedVersions,
   countVersions,
   deleteEndedVersions,
   versionedEntities,
-  deleteVersionsOf,
 } from '../tables.ts';
 import {
   dropWork,
@@ -567,7 +567,7 @@ async function countDue(tx: Tx, expiring: Expiring): Promise<DueOf> {
   const { deletedBefore, publishedThrough: through, quarantinedBefore } = retention;
   const count = async (sql: string, values: Values): Promise<number> =>
     (await cellOf<number>(tx, `SELECT ${sql}`, { ...of, ...values })) ?? 0;
-  const before = await versionsBefore(tx, expiring);
+  const before = expiring.versionsBefore;
   // Nothing is older than null.
   const expired = {
     entity: of.entity,
@@ -612,15 +612,14 @@ async function expireRows(
       counts.rows += old.rows.length;
       if (old.rows.length < rowsAtOnce) break;
     }
-    for (let deleted = -1; deleted !== 0; counts.versions += deleted) {
+    const { versionsBefore: before } = expiring;
+    for (let isMore = before !== null; isMore;) {
       signal.throwIfAborted();
-      deleted = await transact(async (tx) => {
-        const before = await versionsBefore(tx, expiring);
-        if (before === null) return 0;
-        // The oldest ones first.
-        const what = { before, limit: versionsAtOnce };
-        return await deleteEndedVersions(tx, ledger.records, of, what);
-      });
+      // The oldest ones first.
+      const what = { before: before ?? '', limit: versionsAtOnce };
+      const deleted = await transact(async (tx) => await deleteEndedVersions(tx, ledger.records, of, what));
+      counts.versions += deleted;
+      isMore = deleted > 0;
     }
     const files = await taken.read(async (tx) => await oldFiles(tx, expiring));
     await removeAll(files.map(({ file }) => file));
@@ -640,6 +639,8 @@ interface Expiring {
   readonly of: OfEntity;
   readonly retention: Retention;
   readonly table: RecordTable;
+  /** Null where nothing of them expires; those that were switched off stay. */
+  readonly versionsBefore: Instant | null;
 }
 
 /** Null where nothing of the entity was ever stored. */
@@ -650,8 +651,11 @@ async function openExpiring(
   retention: Retention,
 ): Promise<Expiring | null> {
   const of = { connector, entity: retention.entity };
+  const known = await knownTable(tx, of);
   const table = await openStoredTable(tx, ledger.records, of);
-  return table === undefined ? null : { ledger, of, retention, table };
+  if (known === undefined || table === undefined) return null;
+  const versionsBefore = known.versions?.isOn === true ? retention.versionsBefore : null;
+  return { ledger, of, retention, table, versionsBefore };
 }
 
 function isOld({ ledger: { records }, of: { connector, entity } }: Expiring): string {
@@ -712,13 +716,6 @@ async function oldFiles(tx: Tx, { of, table, retention }: Expiring): Promise<rea
     const deletedAt = stored.get(key)?.deletedAt ?? null;
     return deletedAt !== null && deletedAt < filesBefore;
   });
-}
-
-/** Null where there are none, and where they were switched off: then they stay. */
-async function versionsBefore(tx: Tx, { of, retention }: Expiring): Promise<Instant | null> {
-  if (retention.versionsBefore === null) return null;
-  const known = (await versionedEntities(tx, of.connector)).get(of.entity);
-  return known?.endedAt === null ? retention.versionsBefore : null;
 }
 
 /** Forgets these files, and removes old records from the quarantine; gives how many. */
@@ -830,7 +827,8 @@ async function removeForGood(
   await forgetRows(tx, of, numbers);
   // A later purge would not find the versions without their row.
   if ((await versionedEntities(tx, connector)).has(entity)) {
-    await deleteVersionsOf(tx, records, of, numbers);
+    const versions = quoted(versionsName(records.tableName(connector, entity)));
+    await tx.run(`DELETE FROM ${versions} WHERE _row IN {numbers bigint}`, { numbers });
   }
   await emptyRaw(tx, of, numbers);
   await tx.run(

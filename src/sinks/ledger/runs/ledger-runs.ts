@@ -281,8 +281,8 @@ const isForgotten = `connector = :connector AND (number < coalesce((${oldestKept
  * began its chain.
  */
 function forgetRuns({ ledger: { clock }, held: { connector }, tx }: Commit): void {
-  const since = keptSince(clock.now());
-  const runs = { connector, kept: mostKept.runs - 1, before: since.runs };
+  const before = instant(clock.now() - keptDays * dayMs);
+  const runs = { connector, kept: mostKept.runs - 1, before };
   tx.put(
     `${newestSync} DELETE FROM _sync_counts WHERE run IN (SELECT run FROM _sync_runs WHERE ${isForgotten})`,
     runs,
@@ -290,7 +290,7 @@ function forgetRuns({ ledger: { clock }, held: { connector }, tx }: Commit): voi
   tx.put(`${newestSync} DELETE FROM _sync_runs WHERE ${isForgotten}`, runs);
   tx.put(`DELETE FROM _sync_quarantine WHERE connector = :connector AND last_seen_at < :before`, {
     connector,
-    before: since.quarantined,
+    before,
   });
   tx.put(
     `DELETE FROM _sync_quarantine WHERE connector = :connector AND (last_seen_at, id) <= (
@@ -364,19 +364,14 @@ async function ownersAmong(
 }
 
 const dayMs = 24 * 60 * 60 * 1_000;
-const runDays = 90;
-const quarantineDays = 90;
+/** Older runs and quarantined records are pruned at the end of a run. */
+const keptDays = 90;
 
 /**
  * Limits per connector; the newest are kept. A source that sends a broken record every minute would add 130,000 to the
  * quarantine in 90 days.
  */
 export const mostKept = { runs: 1_000, quarantined: 10_000 } as const;
-
-/** Oldest times that are kept. Older runs and quarantined records are pruned at the end of a run. */
-function keptSince(nowMs: number): { readonly runs: Instant; readonly quarantined: Instant } {
-  return { runs: instant(nowMs - runDays * dayMs), quarantined: instant(nowMs - quarantineDays * dayMs) };
-}
 
 /** Whether nothing of the run is to be resumed: the rows that its chain has met are no longer needed. */
 export function isChainOver({ outcome }: Pick<RunReport, 'outcome'>): boolean {
