@@ -14,15 +14,6 @@ import { parseShape } from './schema-problems.ts';
 /** The folder of the definitions that come with the program. */
 export const builtInDefinitionsFolder: string = fileURLToPath(programFile('config/definitions'));
 
-interface CheckedFile {
-  readonly file: string;
-  /** Null: not known. */
-  readonly name: string | null;
-  /** Null: the file has a problem. */
-  readonly definition: Definition | null;
-  readonly problems: readonly Problem[];
-}
-
 /**
  * Loads every definition in the `*.yaml` and `*.yml` files of the folders, by name. Subfolders are not read. Throws
  * `ProblemsError` DEFINITION_INVALID with all problems of all files.
@@ -46,16 +37,16 @@ export function findDefinitions(folders: readonly string[]) {
 }
 
 /** Checks these files together with the definitions that come with the program. Never throws. */
-export function checkOwnDefinitions(files: readonly string[]): readonly CheckedFile[] {
+export function checkOwnDefinitions(files: readonly string[]) {
   const all = new Set([...definitionFiles(builtInDefinitionsFolder, []), ...files]);
   return checkDefinitionFiles([...all]).filter(({ file }) => files.includes(file));
 }
 
 /**
  * Checks each file by itself, in this order: returns its definition, or all its problems, including a name that an
- * earlier file has.
+ * earlier file has. `name`: null where it is not known; `definition`: null where the file has a problem.
  */
-function checkDefinitionFiles(files: readonly string[]): readonly CheckedFile[] {
+function checkDefinitionFiles(files: readonly string[]) {
   const fileByName = new Map<string, string>();
   return files.map((file) => {
     const { name, definition, found } = readDefinition(file);

@@ -19,12 +19,12 @@ export function openMailingAccount(seed: number, size: SampleSize, revision: num
   const mailing = mailingOf(things);
   const [lists, rules] = [listsOf(mailing), rulesOf(mailing)];
   return accountOf(
-    Object.entries(sample.entities).map(([name, { path = '', of = name, ...options }]) => {
+    Object.entries(sample.entities).map(([name, { of = name, ...options }]) => {
       const record = (one: Thing): JsonObject => recordOf(mailing, name, one);
       const list = lists[name];
       const listed =
         list === undefined ? entityOf(things, of, record, { ...options, ...rules[name] }) : { list };
-      return [name, linked(path, listed)];
+      return [name, linked(listed)];
     }),
   );
 }
@@ -97,27 +97,22 @@ function mailingOf(things: Things) {
   return { things, slotsOf, membersIn, marksOf, campaignOf };
 }
 
-/** The entity with the links that the third party puts beside lists and into records. */
-function linked(path: string, entity: SampleEntity): SampleEntity {
-  const link = (params: Params, id = ''): JsonObject => {
-    const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => textOf(params[name]));
-    return { rel: 'self', href: `https://us10.api.example.test/3.0${filled}${id}`, method: 'GET' };
-  };
-  const withLink = (record: JsonObject, params: Params): JsonObject => {
-    const id = textOf(record['id'] ?? record['email_id']);
-    return { ...record, _links: [link(params, `/${id}`)] };
-  };
+const links = [{ rel: 'self', href: 'https://us10.api.example.test/3.0', method: 'GET' }];
+
+/** The entity with links beside lists and in records, as the third party puts them there. */
+function linked(entity: SampleEntity): SampleEntity {
+  const withLinks = (record: JsonObject): JsonObject => ({ ...record, _links: links });
   return {
     list: (params) => {
       const listed = entity.list(params);
       return {
-        slice: (offset, limit) => listed.slice(offset, limit).map((record) => withLink(record, params)),
-        metadata: { links: [link(params)] },
+        slice: (offset, limit) => listed.slice(offset, limit).map(withLinks),
+        metadata: { links },
       };
     },
     get: (params) => {
       const record = entity.get?.(params);
-      return record === undefined ? undefined : withLink(record, params);
+      return record && withLinks(record);
     },
   };
 }

@@ -105,12 +105,11 @@ interface SampleFile {
   readonly texts: Readonly<Record<string, readonly string[]>>;
   /** See `templatesOf`. */
   readonly records?: JsonObject;
-  /** Entities that list things of a kind; `path`: their address at the third party. */
+  /** Entities that list things of a kind. */
   readonly entities?: Readonly<Record<string, DeclaredEntity>>;
 }
 
 interface DeclaredEntity {
-  readonly path?: string;
   /** The kind of things; absent: the entity's name. */
   readonly of?: string;
   readonly id?: string;

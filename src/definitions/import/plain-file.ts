@@ -270,7 +270,7 @@ function plainSchemes(root: JsonObject, operations: readonly JsonObject[], schem
       const main = parts.find(([, scheme]) => !isHeader(scheme)) ?? parts[0];
       if (main === undefined) return [];
       const beside = parts.filter((one) => one !== main);
-      return waysOf(main[0], main[1]).map(([name, scheme]) => [name, withHeaders(scheme, beside)]);
+      return waysOf(main[0], main[1], beside);
     }),
   );
 }
@@ -297,65 +297,53 @@ function isHeader(scheme: JsonObject): boolean {
   return textIn(scheme, 'type') === 'apiKey' && textIn(scheme, 'in') === 'header';
 }
 
+type NamedScheme = readonly [name: string, scheme: JsonObject];
+
 /** One scheme, or one for each of its flows. */
-function waysOf(name: string, scheme: JsonObject): readonly (readonly [string, JsonObject])[] {
-  const kind = textIn(scheme, 'type');
-  if (kind === 'http') {
-    const isBasic = textIn(scheme, 'scheme')?.toLowerCase() === 'basic';
-    return [
-      [
-        name,
-        withConfig(scheme, isBasic ? { username: 'username', password: 'password' } : { token: 'token' }),
-      ],
-    ];
+function waysOf(name: string, scheme: JsonObject, beside: readonly NamedScheme[]): readonly NamedScheme[] {
+  switch (textIn(scheme, 'type') ?? '') {
+    case 'http': {
+      const isBasic = textIn(scheme, 'scheme')?.toLowerCase() === 'basic';
+      return [[name, withConfig(scheme, isBasic ? ['username', 'password'] : ['token'], beside)]];
+    }
+    case 'apiKey':
+      return [[name, withConfig(scheme, ['api_key'], beside)]];
+    case 'oauth2': {
+      const { deviceAuthorization, ...flows } = objectIn(scheme, 'flows');
+      return Object.entries(flows).map(([flow, part]) => {
+        // A code on another device is one more way to the tokens of a code in the browser.
+        const isCode = flow === 'authorizationCode';
+        const device = isCode && deviceAuthorization !== undefined ? { deviceAuthorization } : {};
+        const client = ['client_id', 'client_secret', ...(isCode ? ['refresh_token'] : [])];
+        const fields = isCode || flow === 'clientCredentials' ? client : ['access_token'];
+        const own = { ...scheme, flows: { [flow]: part, ...device } };
+        return [isCode ? name : `${name} ${flow}`, withConfig(own, fields, beside)];
+      });
+    }
+    default:
+      return [[name, scheme]];
   }
-  if (kind === 'apiKey') return [[name, withConfig(scheme, { api_key: 'api_key' })]];
-  if (kind !== 'oauth2') return [[name, scheme]];
-  const { deviceAuthorization, ...flows } = objectIn(scheme, 'flows');
-  return Object.entries(flows).map(([flow, part]) => {
-    // A code on another device is one more way to the tokens of a code in the browser.
-    const besides = flow === 'authorizationCode' && deviceAuthorization !== undefined;
-    const own = { ...scheme, flows: { [flow]: part, ...(besides ? { deviceAuthorization } : {}) } };
-    const client = { client_id: 'client_id', client_secret: 'client_secret' };
-    const mapping =
-      flow === 'clientCredentials'
-        ? client
-        : flow === 'authorizationCode'
-          ? { ...client, refresh_token: 'refresh_token' }
-          : { access_token: 'access_token' };
-    return [flow === 'authorizationCode' ? name : `${name} ${flow}`, withConfig(own, mapping)];
-  });
 }
 
-/** `mapping`: what the scheme needs, and the field of the credentials that has it. */
-function withConfig(scheme: JsonObject, mapping: Readonly<Record<string, string>>): JsonObject {
+/** Adds the fields of the credentials: those that the scheme needs, by these names, and one for each scheme `beside` it. */
+function withConfig(
+  scheme: JsonObject,
+  fields: readonly string[],
+  beside: readonly NamedScheme[],
+): JsonObject {
+  // Only keys in headers can be sent in addition to the first scheme. An empty template refuses any other.
+  const headers = beside.map(([name, one]): readonly [string, JsonValue] => [
+    textIn(one, 'name') ?? '',
+    isHeader(one) ? `{{ ${fieldName(name)} }}` : '',
+  ]);
+  const all = [...fields, ...beside.map(([name]) => fieldName(name))];
   const config = {
-    required: Object.values(mapping),
-    properties: Object.fromEntries(Object.values(mapping).map((field) => [field, {}])),
-    auth_mapping: Object.fromEntries(Object.entries(mapping).map(([part, field]) => [part, `\${${field}}`])),
+    required: all,
+    properties: Object.fromEntries(all.map((field) => [field, {}])),
+    auth_mapping: Object.fromEntries(fields.map((field) => [field, `\${${field}}`])),
+    additional_headers: Object.fromEntries(headers),
   };
   return { ...scheme, [`${prefix}auth-config`]: config };
-}
-
-function withHeaders(scheme: JsonObject, beside: readonly (readonly [string, JsonObject])[]): JsonObject {
-  if (beside.length === 0) return scheme;
-  const config = objectIn(scheme, `${prefix}auth-config`);
-  const fields = beside.map(([name, one]) => [fieldName(name), textIn(one, 'name') ?? ''] as const);
-  const headers = fields.map(([field, header], at): readonly [string, JsonValue] => [
-    header,
-    // Only keys in headers can be sent in addition to the first scheme. An empty template refuses any other.
-    isHeader(beside[at]?.[1] ?? {}) ? `{{ ${field} }}` : '',
-  ]);
-  const properties = Object.fromEntries(fields.map(([field]) => [field, {}]));
-  return {
-    ...scheme,
-    [`${prefix}auth-config`]: {
-      ...config,
-      required: [...listIn(config, 'required'), ...Object.keys(properties)],
-      properties: { ...objectIn(config, 'properties'), ...properties },
-      additional_headers: Object.fromEntries(headers),
-    },
-  };
 }
 
 /** `X-App.Key`: `x_app_key`, as the name of a field of credentials. */

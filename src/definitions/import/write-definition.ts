@@ -234,16 +234,11 @@ function pathType({ type, place }: Parameter): JsonValue {
   return place === 'path' && type !== 'integer' ? 'string' : type;
 }
 
-interface UsableGet {
-  readonly operation: Operation;
-  readonly params: readonly { readonly name: string; readonly type: 'string' | 'integer' }[];
-  /** Parameter: column that holds its value. */
-  readonly columns: readonly (readonly [string, string])[];
-  readonly record: string;
-}
-
-/** The operation that reads one record, if the file shows where its parameters are in a record and that it is one. */
-function usableGet(plan: EntityPlan, { schemas }: ServiceFile): UsableGet | null {
+/**
+ * The operation that reads one record, if the file shows where its parameters are in a record and that it is one.
+ * `columns`: each parameter with the column that holds its value.
+ */
+function usableGet(plan: EntityPlan, { schemas }: ServiceFile) {
   const { get, key, fields, parents } = plan;
   if (key.length === 0 || get === null) return null;
   if (get.method !== 'GET' || get.hasOwnServers || get.transform !== null) return null;

@@ -91,16 +91,13 @@ async function runImport(context: CommandContext, flags: ImportFlags, file: stri
   return written.length === 0 ? exitCodes.failed : exitCodes.ok;
 }
 
-/** The comparison of an earlier import's definition with the new one. */
-interface Replaced {
-  readonly name: string;
-  /** Entities of the earlier definition that the new one lacks. */
-  readonly gone: readonly string[];
-  /** The new address for credentials: a person must agree to it. */
-  readonly address: ReturnType<typeof addressChange>;
-}
+type Replaced = ReturnType<typeof replacedDefinitions>[number];
 
-function replacedDefinitions(folder: string, imports: readonly Imported[]): readonly Replaced[] {
+/**
+ * Compares the definitions of an earlier import with the new ones. `gone`: entities that the new one lacks; `address`:
+ * the new address for credentials, to which a person must agree.
+ */
+function replacedDefinitions(folder: string, imports: readonly Imported[]) {
   return imports.flatMap(({ definition }) => {
     const file = join(folder, `${definition?.name}.yaml`);
     if (definition === null || !existsSync(file)) return [];
