@@ -1,6 +1,7 @@
 import { hash as hashOf } from 'node:crypto';
 import { readdirSync, readFileSync, renameSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import { readFile } from 'node:fs/promises';
 import {
@@ -79,7 +80,7 @@ function lineFiles(
   const turns = openTurns();
   const writtenAt = new Map<ConnectorName, number>();
   const folderOf = (connector: ConnectorName, entity: EntityName): string =>
-    entityDirectory(directory, connector, entity);
+    join(directory, connector, entity);
 
   /** A file may be named or removed only when the commit that says so is on the disk. */
   const syncLedger = (): void => syncFile(`${database}-wal`);
@@ -214,7 +215,7 @@ function lineFiles(
       changed += lines.changed;
       if (lines.changed === 0 || taken === null) continue;
       if (lines.kept.length === 0) await drop(taken, file);
-      else await publish(taken, [{ ...file, ...(await write(connector, file, yielded(lines.kept))) }]);
+      else await publish(taken, [{ ...file, ...(await write(connector, file, Readable.from(lines.kept))) }]);
     }
     if (taken !== null) await tidy(taken, [table.entity]);
     return changed;
@@ -342,13 +343,6 @@ function removeEmpty(folder: string): boolean {
 
 function namesIn(directory: string): readonly string[] {
   return statSync(directory, { throwIfNoEntry: false })?.isDirectory() === true ? readdirSync(directory) : [];
-}
-
-async function* yielded(chunks: readonly Uint8Array[]) {
-  for (const chunk of chunks) {
-    yield chunk;
-    await setImmediate();
-  }
 }
 
 interface StoredLines {
@@ -569,10 +563,6 @@ function readFileName(name: string): { readonly closed: string; readonly ending:
   return closed === undefined ? null : { closed, ending };
 }
 
-function entityDirectory(directory: string, connector: ConnectorName, entity: EntityName): string {
-  return join(directory, connector, entity);
-}
-
 async function knownFiles(tx: Tx, connector: ConnectorName): Promise<readonly KnownFile[]> {
   return await tx.rows<KnownFile>(
     `SELECT entity, first_seq, last_seq, length, hash, is_dropped FROM _sync_files
@@ -652,7 +642,7 @@ export function openJsonlClosedFiles(directory: string, ledger: string): ClosedF
   ): Promise<CheckedFiles> => {
     const files = await list(connector);
     const damaged: ListedFile[] = [];
-    const folderOf = ({ entity }: ListedFile): string => entityDirectory(directory, connector, entity);
+    const folderOf = ({ entity }: ListedFile): string => join(directory, connector, entity);
     const allBytes = files.reduce((sum, { length }) => sum + length, 0);
     let bytes = 0;
     for (const [index, file] of files.entries()) {

@@ -175,7 +175,7 @@ export async function makeSink(
     const found = await findSink(tx, schema, place, format);
     return found?.version === newestVersion(format) && isOf(found, await identifyServer(tx)) ? found : null;
   });
-  return known ?? (await server.transact(async (tx) => await makeOnce(tx, { place, schema, format })));
+  return known ?? (await server.transact(async (tx) => await makeOnce(tx, place, schema, format)));
 }
 
 interface StoredMeta extends FoundSink, ServerIdentity {}
@@ -225,13 +225,12 @@ async function markedSink(
   );
 }
 
-interface Making {
-  readonly place: string;
-  readonly schema: string;
-  readonly format: SchemaFormat;
-}
-
-async function makeOnce(tx: WriteTx, { place, schema, format }: Making): Promise<FoundSink> {
+async function makeOnce(
+  tx: WriteTx,
+  place: string,
+  schema: string,
+  format: SchemaFormat,
+): Promise<FoundSink> {
   await tx.run('SELECT pg_advisory_xact_lock(hashtextextended(:schema, 0))', {
     schema: `connector-sync ${schema}`,
   });

@@ -67,7 +67,7 @@ export async function openLedgerFile(options: LedgerFileOptions): Promise<Ledger
     cacheKiB: options.cacheKiB ?? mostCacheKiB,
     delay,
   });
-  const locks = openLocks({ db, file, clock });
+  const locks = openLocks(db, file, clock);
   return {
     db,
     clock,
@@ -140,14 +140,8 @@ export async function openSqliteSink(options: OpenHow & { readonly file: string 
   return ledgerSink(await openLedgerFile({ ...options, format: sqliteFormat, records: sqliteTables }));
 }
 
-interface LocksOptions {
-  readonly db: SqliteDatabase;
-  readonly file: string;
-  readonly clock: Clock;
-}
-
 /** The connectors that this sink holds, each by the lock of a file beside its own. */
-function openLocks({ db, file, clock }: LocksOptions) {
+function openLocks(db: SqliteDatabase, file: string, clock: Clock) {
   const releases = new Set<() => Promise<void>>();
 
   const lockOf = async (connector: ConnectorName): Promise<Lock> => {
