@@ -249,21 +249,21 @@ async function openSocket(host: string, port: number, isAllowed: boolean): Promi
 
 /** By its codes: texts of a server may hold anything. A reply of 5xx to the message is final (RFC 5321, 4.2.1). */
 function failureOf(error: unknown): Sent {
-  const facts = error as Readonly<Partial<Record<'code' | 'responseCode' | 'message', unknown>>>;
-  const code = typeof facts.code === 'string' ? facts.code : 'unknown';
-  const reply = typeof facts.responseCode === 'number' ? facts.responseCode : null;
-  if (reply !== null) {
-    const text = `the mail server answered with ${reply} (${code})`;
-    const isFinal = reply >= 500 && ['EENVELOPE', 'EMESSAGE'].includes(code);
-    return isFinal ? { kind: 'refused', error: text } : { kind: 'failed', error: text, retryAfterMs: 0 };
+  // `as`: errors of the library and of sockets have these.
+  const {
+    code = 'unknown',
+    responseCode: reply,
+    message = '',
+  } = error as { readonly code?: string; readonly responseCode?: number; readonly message?: string };
+  const isFinal = Number(reply) >= 500 && ['EENVELOPE', 'EMESSAGE'].includes(code);
+  let why = 'the mail server was not reached';
+  if (reply !== undefined) why = `the mail server answered with ${reply}`;
+  else if (code === 'ERR_ADDRESS_REFUSED') why = message;
+  else if (/certificate/i.test(message)) {
+    why = 'the mail server has a TLS certificate that is not trusted: name its CA in NODE_EXTRA_CA_CERTS';
   }
-  const why =
-    code === 'ERR_ADDRESS_REFUSED'
-      ? String(facts.message)
-      : /certificate/i.test(String(facts.message))
-        ? 'the mail server has a TLS certificate that is not trusted: name its CA in NODE_EXTRA_CA_CERTS'
-        : 'the mail server was not reached';
-  return { kind: 'failed', error: `${why} (${code})`, retryAfterMs: 0 };
+  const text = `${why} (${code})`;
+  return isFinal ? { kind: 'refused', error: text } : { kind: 'failed', error: text, retryAfterMs: 0 };
 }
 
 /** The part of nodemailer that is used. The first message loads it: most configs send no mail. */

@@ -193,7 +193,6 @@ function tablesIn(session: Session, file: string): TargetTables {
     textType,
     typesThere: async (entity) => await typesThere(session, entity),
     isKeyed: () => Promise.resolve(true),
-    size: async () => ({ files: 1, bytes: (await stat(file)).size }),
     incompatible: (found, advice) => incompatible(file, found, advice),
   };
 }

@@ -3,8 +3,8 @@ import { constants, type Dirent, type Stats } from 'node:fs';
 import { type FileHandle, link, lstat, mkdir, open, readdir, rename, unlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { SyncError } from '../core/errors.ts';
-import { noSpaceText, saysFull, createNamedDirectory, hasCode } from '../files/private-file.ts';
-import type { Leftover, ListedObject, ObjectStore } from './target.ts';
+import { saysFull, createNamedDirectory, hasCode } from '../files/private-file.ts';
+import { type Advices, failedError, type Leftover, type ListedObject, type ObjectStore } from './target.ts';
 
 /** A file that is being written: no glob over the files of a kind finds it. */
 const partialName = /^\..+\.partial$/;
@@ -171,18 +171,17 @@ export function notFolder(path: string): SyncError {
 export function toFileError(error: unknown, file: string): unknown {
   if (!(error instanceof Error && 'syscall' in error && 'code' in error)) return error;
   const code = String(error.code);
-  const context = { file, cause: code };
-  if (saysFull(code)) {
-    return new SyncError(
-      `${noSpaceText(file, code)}; nothing of this publication is visible. Free space and publish again.`,
-      { code: 'TARGET_FAILED', recovery: 'retry', context, cause: error },
-    );
-  }
-  return new SyncError(
-    `${file} could not be read or written (${code} in ${String(error.syscall)}). Check the folder, its owner and the disk, and publish again.`,
-    { code: 'TARGET_FAILED', recovery: 'stop', context, cause: error },
-  );
+  const said = `${file} could not be read or written (${code} in ${String(error.syscall)})`;
+  return failedError(said, saysFull(code) ? 'full' : code, advices, {
+    context: { file, cause: code },
+    cause: error,
+  });
 }
+
+const advices: Advices = [
+  [/^full$/, 'No space is left: free some, and publish again.', 'retry'],
+  [/^/, 'Check the folder, its owner and the disk, and publish again.'],
+];
 
 const createNew = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_NOFOLLOW;
 
@@ -294,7 +293,7 @@ async function settleFile(path: string, bytes: number): Promise<void> {
 /** The target's own folder may be behind a link; folders below it may not. Created names survive a power loss. */
 async function makeFolders(root: string, folder: string): Promise<void> {
   if (folder === root) {
-    makeRoot(root);
+    createNamedDirectory(root);
     return;
   }
   await makeFolders(root, dirname(folder));
@@ -304,14 +303,5 @@ async function makeFolders(root: string, folder: string): Promise<void> {
   } catch (error) {
     if (!hasCode(error, 'EEXIST')) throw error;
     if (!(await lstat(folder)).isDirectory()) throw notFolder(folder);
-  }
-}
-
-function makeRoot(root: string): void {
-  try {
-    createNamedDirectory(root);
-  } catch (error) {
-    if (!hasCode(error, 'SINK_INCOMPATIBLE')) throw error;
-    throw incompatible(root, 'is a file or lies below one, expected a folder');
   }
 }

@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { unlink } from 'node:fs/promises';
 import type { Clock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
-import { eachOf } from '../core/grouped.ts';
+import { eachOf, grouped } from '../core/grouped.ts';
 import type { StoredRecord } from '../sinks/readings.ts';
 import {
   changedBefore,
@@ -385,9 +385,13 @@ interface Found extends Leftover {
 async function findUnnamed(store: ObjectStore) {
   const found: Found[] = [];
   const numbers = new Set<number>();
+  let newest = 0;
   for await (const { name, bytes, modifiedAtMs } of store.list('')) {
     const number = publicationOf(name);
-    if (number !== null) numbers.add(number);
+    if (number !== null) {
+      numbers.add(number);
+      newest = number;
+    }
     const groups = partPattern.exec(name)?.groups;
     if (groups === undefined) continue;
     const { publication, attempt } = groups;
@@ -401,38 +405,23 @@ async function findUnnamed(store: ObjectStore) {
       remove: async () => await store.remove([name]),
     });
   }
-  const { named, newest } = await knownOf(store, found, numbers);
-  let newestNow = newest;
-  // Published since the manifests were read.
-  for await (const { manifest } of readManifests(store, newest + 1)) {
-    newestNow = manifest.publication;
-    for (const { path } of filesOf(manifest)) named.add(path);
-  }
-  return { unnamed: found.filter(({ name }) => !named.has(name)), newest: newestNow };
-}
-
-/**
- * The newest publication, and the names that are no leftovers. A publication is of one attempt: where all files with
- * its number are of the same one, these are its files.
- */
-async function knownOf(store: ObjectStore, found: readonly Found[], numbers: ReadonlySet<number>) {
-  const attempts = new Map<number, string>();
-  const several = new Set<number>();
-  for (const { publication, attempt } of found) {
-    if ((attempts.get(publication) ?? attempt) !== attempt) several.add(publication);
-    attempts.set(publication, attempt);
-  }
   const named = new Set<string>();
-  for (const number of several) {
-    const stored = numbers.has(number) ? await readStored(store, number) : null;
+  for (const [number, files] of grouped(found, ({ publication }) => publication)) {
+    if (!numbers.has(number)) continue;
+    // A publication is of one attempt: where all files with its number are of the same one, these are its files.
+    if (new Set(files.map(({ attempt }) => attempt)).size === 1) {
+      for (const { name } of files) named.add(name);
+      continue;
+    }
+    const stored = await readStored(store, number);
     for (const { path } of stored === null ? [] : filesOf(stored.manifest)) named.add(path);
   }
-  for (const { name, publication } of found) {
-    if (numbers.has(publication) && !several.has(publication)) named.add(name);
+  // Published since the manifests were read.
+  for await (const { manifest } of readManifests(store, newest + 1)) {
+    newest = manifest.publication;
+    for (const { path } of filesOf(manifest)) named.add(path);
   }
-  let newest = 0;
-  for (const number of numbers) newest = Math.max(newest, number);
-  return { named, newest };
+  return { unnamed: found.filter(({ name }) => !named.has(name)), newest };
 }
 
 interface ObjectTargetOptions {

@@ -119,14 +119,6 @@ function tablesIn(db: Tx, { server: { place }, at }: Opened): PostgresTables {
     textType,
     typesThere: async (entity) => await typesThere(db, sqlName(entity)),
     isKeyed: async (entity, key) => await isKeyed(db, sqlName(entity), key),
-    size: async () => {
-      const found = await db.first<{ readonly bytes: number }>(
-        `SELECT coalesce(sum(pg_total_relation_size(to_regclass(:at || quote_ident(table_name)))), 0)::bigint AS bytes
-         FROM ${at}_published_tables`,
-        { at },
-      );
-      return { files: 0, bytes: found?.bytes ?? 0 };
-    },
     incompatible: (found, advice) => incompatible(place, found, advice),
   };
 }

@@ -26,603 +26,6 @@ import {
 import { nameColumns } from './row-files.ts';
 import type { OpenPublication, PlannedEntity, Target, WrittenEntity } from './target.ts';
 
-/** The sink's data of the target's connectors, in one state. */
-export interface StoredState {
-  readonly sinkId: string;
-  readonly connectors: readonly StoredConnector[];
-  /** Published entities of connectors that the target no longer has, and of which the sink holds nothing now. */
-  readonly removed: readonly PublishedEntity[];
-}
-
-export type StoredConnector = Readonly<Awaited<ReturnType<typeof readStoredConnector>>>;
-
-export interface StoredEntity {
-  readonly table: EntityTable;
-  readonly tableId: string;
-  readonly asOf: Instant | null;
-  /** A row stands for several records of one key, so that others are missing. */
-  readonly isColliding: boolean;
-}
-
-/**
- * Reads the sink's data of a connector, and the ledger's entry for the run that was published last. Throws
- * COPY_UNFINISHED if the sink has only a part of it.
- */
-export async function readStoredConnector(
-  reader: RecordReader,
-  { name, definition, entities: chosen }: ConnectorSettings,
-  newest: Manifest | null,
-) {
-  const { history } = reader;
-  await checkCopied(history, name);
-  const freshness = new Map((await history.freshness(name)).map(({ entity, asOf }) => [entity, asOf]));
-  const [status] = await history.connectors([name]);
-  const colliding = new Set(
-    status?.entities.flatMap(({ entity, partMissing }) =>
-      partMissing?.doubt.kind === 'collision' ? [entity] : [],
-    ),
-  );
-  const declared = [...definition.entities.values()].flatMap(({ table, explodedTable }) => {
-    const settings = chosen.get(table.entity);
-    if (settings === undefined) return [];
-    const names = explodedTable === null ? [table.entity] : [table.entity, explodedTable.entity];
-    return settings.history === null ? names : [...names, ...names.map(historyName)];
-  });
-  const entities: StoredEntity[] = [];
-  for (const entity of declared) {
-    const table = await reader.table(name, entity);
-    const tableId = await reader.tableId(name, entity);
-    if (table === null || tableId === null) continue;
-    const owner = entityOfHistory(entity) ?? entity;
-    const isColliding = colliding.has(owner);
-    entities.push({ table, tableId, asOf: freshness.get(owner) ?? null, isColliding });
-  }
-  const [newestRun] = await history.runs({ connector: name, limit: 1 });
-  const published = newest === null ? null : publishedRun(newest, name);
-  const known = published === null ? null : await history.run(published.run);
-  const doubts = await history.doubts([name]);
-  const first = doubts[0] ?? null;
-  const isKnown = published === null || known !== null;
-  const publishedEnd = published?.finishedAt ?? null;
-  return {
-    connector: name,
-    /** Its rows may be those of another account; null: that is not in doubt. */
-    doubt: first && { run: first.run, toUndo: doubts.filter((one) => one.isToUndo).map(({ run }) => run) },
-    newestSeq: await reader.newestSeq(name),
-    /** Null: the ledger knows none. */
-    newestRun:
-      newestRun === undefined
-        ? null
-        : { run: newestRun.run, startedAt: newestRun.startedAt, finishedAt: newestRun.finishedAt },
-    oldestRunAt: isKnown ? null : await oldestRunAt(reader, name),
-    /** The ledger still has the run that the newest publication names; true where it names none. */
-    isPublishedRunKnown: isKnown,
-    /** The published run ended then as the ledger says; true where it had not ended, or is not known. */
-    isPublishedEndKnown: known === null || publishedEnd === null || known.finishedAt === publishedEnd,
-    /** Changes of a later run have numbers that were published before it began. */
-    hasReusedNumbers: newest !== null && isKnown && (await hasReusedNumbers(reader, name, entities, newest)),
-    /** Entities of the settings, stored or not. */
-    declared,
-    entities,
-  };
-}
-
-/** `StoredState.removed`, without those that were published as removed. */
-export async function readRemoved(
-  reader: RecordReader,
-  connectors: readonly Pick<ConnectorSettings, 'name'>[],
-  newest: Manifest | null,
-): Promise<readonly PublishedEntity[]> {
-  const names = new Set<string>(connectors.map(({ name }) => name));
-  const removed: PublishedEntity[] = [];
-  for (const one of newest?.entities ?? []) {
-    if (names.has(one.connector) || (one.through === 0 && one.asOf === null)) continue;
-    if ((await reader.tableId(one.connector, one.entity)) === null) removed.push(one);
-  }
-  return removed;
-}
-
-/** The newest run that the target's entities of a connector name. */
-export function publishedRun(newest: Manifest, connector: ConnectorName): PublishedEntity['run'] {
-  return newest.entities
-    .filter((one) => one.connector === connector)
-    .map(({ run }) => run)
-    .reduce(
-      (last, run) => (last === null || (run !== null && run.startedAt > last.startedAt) ? run : last),
-      null,
-    );
-}
-
-/** More than a ledger keeps of a connector. */
-const mostRuns = 2_000;
-
-async function oldestRunAt({ history }: RecordReader, connector: ConnectorName): Promise<Instant | null> {
-  const runs = await history.runs({ connector, limit: mostRuns });
-  return runs.map(({ startedAt }) => startedAt).toSorted()[0] ?? null;
-}
-
-/** The range of the newest published numbers to search. */
-const searchedNumbers = 200;
-
-async function runsAfter(
-  { history }: RecordReader,
-  connector: ConnectorName,
-  published: PublishedEntity['run'],
-): Promise<ReadonlySet<string>> {
-  // Mostly it is among the first: reports of runs take time to read.
-  for (let limit = 20; ; limit *= 10) {
-    const runs = (await history.runs({ connector, limit })).map(({ run }) => run);
-    const at = published === null ? 0 : runs.indexOf(published.run);
-    if (at !== -1) return new Set(runs.slice(0, at));
-    if (runs.length < limit || limit > mostRuns) return new Set(runs);
-  }
-}
-
-/**
- * A later run cannot have made a change that was published before it began. Where a row says so, the sink was restored
- * from a backup that was made in the middle of the published run, and has given its numbers again.
- */
-async function hasReusedNumbers(
-  reader: RecordReader,
-  connector: ConnectorName,
-  entities: readonly StoredEntity[],
-  newest: Manifest,
-): Promise<boolean> {
-  const later = await runsAfter(reader, connector, publishedRun(newest, connector));
-  if (later.size === 0) return false;
-  for (const { table, tableId } of entities) {
-    // A version keeps its number when a later run writes its row again.
-    if (entityOfHistory(table.entity) !== null) continue;
-    const one = newest.entities.find(
-      (other) => other.connector === connector && other.entity === table.entity,
-    );
-    // A table that was dropped and created again has other numbers.
-    if (one?.tableId !== tableId) continue;
-    for await (const records of reader.changes(
-      connector,
-      table,
-      Math.max(0, one.through - searchedNumbers),
-    )) {
-      if (records.some(({ seq, run }) => seq <= one.through && later.has(run))) return true;
-      if ((records.at(-1)?.seq ?? 0) > one.through) break;
-    }
-  }
-  return false;
-}
-
-/**
- * The reason why every entity starts again; null if there is none. A restored sink gives numbers again that the target
- * knows already, which concerns every connector, because their rows are in one sink.
- */
-export function reasonForAll(
-  newest: Manifest | null,
-  stored: StoredState,
-  wishes: { readonly target: string; readonly isNewGenerationAsked: boolean },
-): string | null {
-  if (newest === null) return null;
-  if (wishes.isNewGenerationAsked) return 'it was asked for';
-  if (newest.sink !== stored.sinkId) {
-    if (followedEntities(newest, stored).length === 0) throw otherSinkError(newest, wishes.target);
-    return 'the records were copied to another sink';
-  }
-  const reused = stored.connectors.find(({ hasReusedNumbers }) => hasReusedNumbers);
-  if (reused !== undefined) {
-    return `the sink was restored from a backup: changes of ${reused.connector} have numbers that were published before`;
-  }
-  const ended = stored.connectors.find(({ isPublishedEndKnown }) => !isPublishedEndKnown);
-  if (ended !== undefined) {
-    const run = publishedRun(newest, ended.connector)?.run ?? '';
-    return `the sink was restored from a backup: it does not know the end of run ${run} of ${ended.connector}, which was published`;
-  }
-  const lost = stored.connectors
-    .map((connector) => ({ connector, run: publishedRun(newest, connector.connector) }))
-    .find(
-      ({ connector: { isPublishedRunKnown, oldestRunAt }, run }) =>
-        !isPublishedRunKnown && run !== null && oldestRunAt !== null && oldestRunAt < run.startedAt,
-    );
-  if (lost === undefined) return null;
-  return `the sink was restored from a backup: it knows older runs of ${lost.connector.connector}, but not ${lost.run?.run ?? ''}, which was published`;
-}
-
-/** Why rows that were published cannot be followed any further; null where they can. */
-export function reasonOfEntity(
-  published: PublishedEntity,
-  { table, tableId }: StoredEntity,
-  key: readonly string[],
-  layout: string | null,
-): string | null {
-  if (published.tableId !== tableId) return 'its table in the sink was reset, purged or rewritten';
-  if (published.key.join() !== key.join()) {
-    return `its key was ${published.key.join(', ')} and is now ${key.join(', ')}`;
-  }
-  for (const { field, type } of published.columns) {
-    const column = table.columns.find(({ name }) => name === field);
-    if (column === undefined) return `its column ${field} is gone`;
-    if (column.type !== type) return `its column ${field} was ${type} and is now ${column.type}`;
-  }
-  // Readers that find all files of a generation by a pattern would miss those with another ending.
-  if (published.layout === null || layout === null || published.layout === layout) return null;
-  return `its files were ${path.posix.extname(published.layout)} and are now ${path.posix.extname(layout)}`;
-}
-
-/** Entities whose table is still the published one: a copied table keeps its id. */
-export function followedEntities(newest: Manifest, { connectors }: StoredState): readonly PublishedEntity[] {
-  const tableIds = new Map(
-    connectors.flatMap(({ connector, entities }) =>
-      entities.map(({ table: { entity }, tableId }) => [entityName({ connector, entity }), tableId]),
-    ),
-  );
-  return newest.entities.filter((one) => tableIds.get(entityName(one)) === one.tableId);
-}
-
-/** Two projects with one place would replace each other's rows with every publication. */
-function otherSinkError({ sink, publication }: Manifest, target: string): SyncError {
-  return new SyncError(
-    `Target ${target} holds publication ${publication} of another sink (id ${sink}). If the target belongs to another project, name another place for it. ` +
-      `If this sink has taken the place of that one, replace all published rows: publish ${target} --new-generation.`,
-    { code: 'TARGET_INCOMPATIBLE', recovery: 'stop', context: { target, sink } },
-  );
-}
-
-interface Wishes {
-  readonly target: string;
-  /** The pattern of file names, with their ending; null for tables. */
-  readonly layout: string | null;
-  readonly isNewGenerationAsked: boolean;
-  /** `due`: with whatever there is to publish, and alone where anything was published since the one before. */
-  readonly snapshot: 'asked' | 'due' | null;
-}
-
-/**
- * An entity whose rows stay as they were published: until it has been read completely again, or while its connector
- * seems to have read another account.
- */
-export interface HeldBack extends Pick<PublishedEntity, 'connector' | 'entity'> {
-  /** Null: no account is in doubt. */
-  readonly doubt: { readonly run: RunId; readonly toUndo: readonly RunId[] } | null;
-}
-
-export type PublicationPlan = ReturnType<typeof planPublication>;
-
-export interface EntityPlan {
-  readonly planned: PlannedEntity;
-  readonly hasSnapshot: boolean;
-  readonly hasNewColumns: boolean;
-  /**
-   * For people: the reason for a new generation. Null: there is none, or the entity is published for the first time.
-   */
-  readonly reason: string | null;
-}
-
-/**
- * The publication after `newest`. An entity that was published completely stays as it was while its table is
- * missing or was made again, until it has been read completely. So does an entity while one of its rows stands for
- * several records, and every entity of a connector that seems to have read another account. An entity that left the
- * settings does so until the next snapshot, which leaves it out, unless the sink holds nothing of it now: then a
- * generation without rows begins. Throws TARGET_AHEAD where the target holds changes that this sink has not made yet,
- * and TARGET_INCOMPATIBLE where it holds those of a sink that has nothing to do with this one.
- */
-export function planPublication(newest: Manifest | null, stored: StoredState, wishes: Wishes) {
-  const publication = (newest?.publication ?? 0) + 1;
-  const publishedByName = new Map((newest?.entities ?? []).map((one) => [entityName(one), one]));
-  const ofAll = reasonForAll(newest, stored, wishes);
-  const chosen = stored.connectors.flatMap((connector) =>
-    connector.entities.flatMap((entity) => {
-      if (connector.doubt !== null) return [];
-      const name = entityName({ connector: connector.connector, entity: entity.table.entity });
-      const published = publishedByName.get(name) ?? null;
-      const isWaiting = entity.isColliding || (published !== null && isBegunAgain(published, entity));
-      if (isWaiting && !wishes.isNewGenerationAsked) return [];
-      return [planEntity({ publication, connector, entity, published, ofAll, wishes })];
-    }),
-  );
-  // All rows that readers have of them are of this sink, which has none now.
-  const removed = ofAll === null && wishes.snapshot === null ? stored.removed : [];
-  const entities = [...chosen, ...removed.map((one) => planRemoved(publication, one, wishes))];
-  const planned = new Set(entities.map((one) => entityName(one.planned)));
-  const declared = new Set(
-    stored.connectors.flatMap((one) =>
-      one.declared.map((entity) => entityName({ connector: one.connector, entity })),
-    ),
-  );
-  const others = (newest?.entities ?? []).filter((one) => !planned.has(entityName(one)));
-  const heldBack = others.filter((one) => declared.has(entityName(one)));
-  const inDoubt = stored.connectors.filter(({ doubt }) => doubt !== null);
-  const isNeeded =
-    isSnapshotNeeded(newest, stored, wishes) ||
-    entities.some(
-      (one) =>
-        one.planned.isNewGeneration ||
-        one.hasNewColumns ||
-        publishedByName.get(entityName(one.planned))?.asOf !== one.planned.asOf,
-    );
-  return {
-    publication,
-    entities,
-    // Rows of entities that are held back or have left the settings stay as they were published. Everything that stays
-    // is from this sink: an entity that leaves now comes back with a new generation.
-    unchanged: (wishes.snapshot === null && ofAll === null ? others : heldBack).map((one) =>
-      withoutRows(one, stored),
-    ),
-    heldBack: [
-      ...heldBack
-        .filter((one) => !inDoubt.some(({ connector }) => connector === one.connector))
-        .map(({ connector, entity }): HeldBack => ({ connector, entity, doubt: null })),
-      ...inDoubt.flatMap(({ connector, doubt, entities: held }) =>
-        held.map(({ table: { entity } }): HeldBack => ({ connector, entity, doubt })),
-      ),
-    ],
-    /** There is something to publish even where no row has changed. */
-    isNeeded,
-  };
-}
-
-/** For people: a line for each reason. */
-export function heldBackTexts(heldBack: readonly HeldBack[]): readonly string[] {
-  const waiting = heldBack.filter(({ doubt }) => doubt === null).map(entityName);
-  const doubts = new Map(
-    heldBack.flatMap(({ connector, doubt }) => (doubt === null ? [] : [[connector, doubt]])),
-  );
-  const names = waiting.length > mostNamed ? [`${waiting.length} entities`] : waiting;
-  return [
-    ...[...doubts].map(
-      ([connector, { run, toUndo }]) =>
-        `${connector}: held back, because run ${run} seems to have read another account. If so: correct the config, ${toUndo.map((one) => `connector-sync undo ${connector} --run ${one}, `).join('')}and sync again. If it is the right one: connector-sync adopt ${connector} --yes`,
-    ),
-    ...(waiting.length === 0
-      ? []
-      : [`${names.join(', ')}: as published before, until the next sync has read all of it again`]),
-  ];
-}
-
-const mostNamed = 3;
-
-/** Readers must not see a complete table become empty and fill again. */
-function isBegunAgain(published: PublishedEntity, { tableId, asOf }: StoredEntity): boolean {
-  return published.tableId !== tableId && published.asOf !== null && asOf === null;
-}
-
-function isSnapshotNeeded(newest: Manifest | null, stored: StoredState, { snapshot }: Wishes): boolean {
-  if (newest === null || snapshot === null) return false;
-  return snapshot === 'asked' || oldestBase(newest, stored) < newest.publication;
-}
-
-/** The publication that the reading of some entity begins with, of those that the next one can have a snapshot of. */
-export function oldestBase(newest: Manifest, stored: StoredState): number {
-  return Math.min(newest.publication, ...followedEntities(newest, stored).map(({ base }) => base));
-}
-
-/**
- * Its files are in the publication that it is from. Its run is that of the others, by which the next publication knows
- * the sink.
- */
-function withoutRows(entity: PublishedEntity, { connectors }: StoredState): PublishedEntity {
-  const run = connectors.find(({ connector }) => connector === entity.connector)?.newestRun ?? entity.run;
-  return { ...entity, run, after: entity.through, upserts: 0, deletes: 0, files: [], snapshot: null };
-}
-
-interface Planning {
-  readonly publication: number;
-  readonly connector: StoredConnector;
-  readonly entity: StoredEntity;
-  readonly published: PublishedEntity | null;
-  readonly ofAll: string | null;
-  readonly wishes: Wishes;
-}
-
-function planEntity({ publication, connector, entity, published, ofAll, wishes }: Planning): EntityPlan {
-  const { table, tableId, asOf } = entity;
-  const columns = nameColumns(table, published?.columns ?? []);
-  const key = table.key.map((field) => columns.find((column) => column.field === field)?.name ?? field);
-  const reason = published === null ? null : (ofAll ?? reasonOfEntity(published, entity, key, wishes.layout));
-  const old = reason === null ? published : null;
-  if (old !== null && old.through > connector.newestSeq) throw aheadError(old, connector, wishes);
-  // The files of a new generation are all rows already.
-  const hasSnapshot = wishes.snapshot !== null && old !== null;
-  const isSameSchema = published !== null && JSON.stringify(columns) === JSON.stringify(published.columns);
-  return {
-    planned: {
-      connector: connector.connector,
-      entity: table.entity,
-      generation: old?.generation ?? publication,
-      base: old === null || hasSnapshot ? publication : old.base,
-      tableId,
-      schema: isSameSchema ? published.schema : (published?.schema ?? 0) + 1,
-      key,
-      columns,
-      layout: wishes.layout,
-      after: old?.through ?? 0,
-      through: connector.newestSeq,
-      asOf,
-      run: connector.newestRun,
-      table,
-      isNewGeneration: old === null,
-    },
-    hasSnapshot,
-    hasNewColumns: published !== null && !isSameSchema,
-    reason,
-  };
-}
-
-/** Readers empty their tables. When the entity comes back, its table is another one, and its generation too. */
-function planRemoved(publication: number, published: PublishedEntity, { layout }: Wishes): EntityPlan {
-  const { upserts: _upserts, deletes: _deletes, files: _files, snapshot: _snapshot, ...kept } = published;
-  const { entity, key, columns } = kept;
-  const fields = key.map((name) => columns.find((column) => column.name === name)?.field ?? name);
-  return {
-    planned: {
-      ...kept,
-      layout,
-      generation: publication,
-      base: publication,
-      after: 0,
-      through: 0,
-      asOf: null,
-      run: null,
-      table: { entity, columns: columns.map(({ field, type }) => ({ name: field, type })), key: fields },
-      isNewGeneration: true,
-    },
-    hasSnapshot: false,
-    hasNewColumns: false,
-    reason: 'what the sink held of it was removed',
-  };
-}
-
-function aheadError(
-  published: PublishedEntity,
-  { newestSeq }: StoredConnector,
-  { target }: Wishes,
-): SyncError {
-  const { through } = published;
-  const entity = entityName(published);
-  return new SyncError(
-    `Target ${target} holds ${entity} up to change ${through}, and the sink has changes up to ${newestSeq} only: ` +
-      'the sink was restored from an older backup, or the target belongs to another copy of it. ' +
-      `If this sink is the right one, publish all rows again with "connector-sync publish ${target} --new-generation".`,
-    {
-      code: 'TARGET_AHEAD',
-      recovery: 'stop',
-      context: { target, entity, published: through, newest: newestSeq },
-    },
-  );
-}
-
-/** Reported after each batch of rows. */
-export interface PublishProgress extends OfEntity {
-  /** Rows of the entity so far, including those of its snapshot. */
-  readonly rows: number;
-}
-
-const nothing: WrittenEntity = { upserts: 0, deletes: 0, files: [], snapshot: null };
-
-/**
- * Writes the planned rows of an entity. Rejects with ACCOUNTING unless the written rows are the read
- * ones.
- */
-export async function writeEntity(
-  publication: OpenPublication,
-  { planned, hasSnapshot, hasNewColumns }: EntityPlan,
-  {
-    reader,
-    signal,
-    onProgress,
-  }: Pick<PublishRequest, 'signal' | 'onProgress'> & { readonly reader: RecordReader },
-): Promise<WrittenEntity> {
-  const { connector, entity, table, after, through } = planned;
-  let rows = 0;
-  const onRows = (more: number): void => {
-    signal.throwIfAborted();
-    rows += more;
-    onProgress({ connector, entity, rows });
-  };
-  // There is no table of an entity that was removed.
-  const stored = through === after ? noRows() : reader.changes(connector, table, after);
-  const changes = tallied(stored, planned, onRows);
-  const snapshot = tallied(live(reader.changes(connector, table, 0)), { ...planned, after: 0 }, onRows);
-  try {
-    const first = await changes.rows.next();
-    if (first.done === true && !planned.isNewGeneration && !hasNewColumns && !hasSnapshot) return nothing;
-    const written = await publication.write(planned, {
-      changes: startingWith(first, changes.rows),
-      snapshot: hasSnapshot ? snapshot.rows : null,
-    });
-    const wrong =
-      difference(changes.tally, written, planned.layout === null ? null : written.files) ??
-      (hasSnapshot
-        ? difference(
-            snapshot.tally,
-            { upserts: written.snapshot?.rows ?? 0, deletes: 0 },
-            written.snapshot?.files ?? [],
-          )
-        : null);
-    if (wrong !== null) throw accountingError(planned, wrong);
-    return written;
-  } finally {
-    await changes.rows.return(undefined);
-  }
-}
-
-async function* noRows(): AsyncGenerator<readonly StoredRecord[]> {
-  yield* [];
-}
-
-/** Numbers of the rows and changes that were read of an entity. */
-type Tally = ReturnType<typeof tallied>['tally'];
-
-type Span = Pick<PlannedEntity, 'connector' | 'entity' | 'after' | 'through'>;
-
-function tallied(
-  batches: AsyncIterable<readonly StoredRecord[]>,
-  span: Span,
-  onRows: (rows: number) => void,
-) {
-  /** Numbers of changes are 0 where there was no row. */
-  const tally = { upserts: 0, deletes: 0, firstSeq: 0, lastSeq: 0, isRead: false };
-  async function* rows(): AsyncGenerator<readonly StoredRecord[]> {
-    let last = span.after;
-    for await (const records of batches) {
-      for (const { seq, isDeleted } of records) {
-        if (seq <= last || seq > span.through) {
-          throw accountingError(span, `change ${seq} came behind ${last}, expected up to ${span.through}`);
-        }
-        last = seq;
-        if (tally.firstSeq === 0) tally.firstSeq = seq;
-        tally.lastSeq = seq;
-        tally[isDeleted ? 'deletes' : 'upserts'] += 1;
-      }
-      onRows(records.length);
-      yield records;
-    }
-    tally.isRead = true;
-  }
-  return { tally, rows: rows() };
-}
-
-async function* live(
-  batches: AsyncIterable<readonly StoredRecord[]>,
-): AsyncGenerator<readonly StoredRecord[]> {
-  for await (const records of batches) {
-    const kept = records.filter(({ isDeleted }) => !isDeleted);
-    if (kept.length > 0) yield kept;
-  }
-}
-
-/** The difference between rows that were read and those that were written; null: there is none. */
-function difference(
-  { upserts, deletes, firstSeq, lastSeq, isRead }: Tally,
-  written: Pick<WrittenEntity, 'upserts' | 'deletes'>,
-  files: readonly PublishedFile[] | null,
-): string | null {
-  if (!isRead) return 'rows were left unread';
-  const inFiles = [
-    files?.reduce((sum, { rows }) => sum + rows, 0),
-    files?.[0]?.firstSeq ?? 0,
-    files?.at(-1)?.lastSeq ?? 0,
-  ];
-  const read = [upserts, deletes, ...(files === null ? [] : [upserts + deletes, firstSeq, lastSeq])].join(
-    ', ',
-  );
-  const found = [written.upserts, written.deletes, ...(files === null ? [] : inFiles)].join(', ');
-  if (read === found) return null;
-  return `rows, deletes, both in files, first and last change: ${read} were read, ${found} were written`;
-}
-
-function accountingError({ connector, entity }: Pick<Span, 'connector' | 'entity'>, what: string): SyncError {
-  return new SyncError(
-    `${connector}/${entity} does not add up: ${what}. Nothing was published. Publish again; if it stays so, report it.`,
-    { code: 'ACCOUNTING', recovery: 'stop', context: { connector, entity } },
-  );
-}
-
-async function* startingWith<Batch>(
-  first: IteratorResult<Batch, unknown>,
-  others: AsyncIterable<Batch>,
-): AsyncGenerator<Batch> {
-  if (first.done === true) return;
-  yield first.value;
-  yield* others;
-}
-
 /** One publication into a target, or the finding that there is nothing new. */
 export interface PublishRequest {
   readonly settings: Pick<PublishSettings, 'name' | 'connectors' | 'snapshotEveryMs' | 'keepMs'>;
@@ -882,4 +285,601 @@ export async function readTargetState(
     if (!(error instanceof SyncError)) throw error;
     return { ...state, refusal: error };
   }
+}
+
+/** The sink's data of the target's connectors, in one state. */
+export interface StoredState {
+  readonly sinkId: string;
+  readonly connectors: readonly StoredConnector[];
+  /** Published entities of connectors that the target no longer has, and of which the sink holds nothing now. */
+  readonly removed: readonly PublishedEntity[];
+}
+
+export type StoredConnector = Readonly<Awaited<ReturnType<typeof readStoredConnector>>>;
+
+export interface StoredEntity {
+  readonly table: EntityTable;
+  readonly tableId: string;
+  readonly asOf: Instant | null;
+  /** A row stands for several records of one key, so that others are missing. */
+  readonly isColliding: boolean;
+}
+
+/**
+ * Reads the sink's data of a connector, and the ledger's entry for the run that was published last. Throws
+ * COPY_UNFINISHED if the sink has only a part of it.
+ */
+export async function readStoredConnector(
+  reader: RecordReader,
+  { name, definition, entities: chosen }: ConnectorSettings,
+  newest: Manifest | null,
+) {
+  const { history } = reader;
+  await checkCopied(history, name);
+  const freshness = new Map((await history.freshness(name)).map(({ entity, asOf }) => [entity, asOf]));
+  const [status] = await history.connectors([name]);
+  const colliding = new Set(
+    status?.entities.flatMap(({ entity, partMissing }) =>
+      partMissing?.doubt.kind === 'collision' ? [entity] : [],
+    ),
+  );
+  const declared = [...definition.entities.values()].flatMap(({ table, explodedTable }) => {
+    const settings = chosen.get(table.entity);
+    if (settings === undefined) return [];
+    const names = explodedTable === null ? [table.entity] : [table.entity, explodedTable.entity];
+    return settings.history === null ? names : [...names, ...names.map(historyName)];
+  });
+  const entities: StoredEntity[] = [];
+  for (const entity of declared) {
+    const table = await reader.table(name, entity);
+    const tableId = await reader.tableId(name, entity);
+    if (table === null || tableId === null) continue;
+    const owner = entityOfHistory(entity) ?? entity;
+    const isColliding = colliding.has(owner);
+    entities.push({ table, tableId, asOf: freshness.get(owner) ?? null, isColliding });
+  }
+  const [newestRun] = await history.runs({ connector: name, limit: 1 });
+  const published = newest === null ? null : publishedRun(newest, name);
+  const known = published === null ? null : await history.run(published.run);
+  const doubts = await history.doubts([name]);
+  const first = doubts[0] ?? null;
+  const isKnown = published === null || known !== null;
+  const publishedEnd = published?.finishedAt ?? null;
+  return {
+    connector: name,
+    /** Its rows may be those of another account; null: that is not in doubt. */
+    doubt: first && { run: first.run, toUndo: doubts.filter((one) => one.isToUndo).map(({ run }) => run) },
+    newestSeq: await reader.newestSeq(name),
+    /** Null: the ledger knows none. */
+    newestRun:
+      newestRun === undefined
+        ? null
+        : { run: newestRun.run, startedAt: newestRun.startedAt, finishedAt: newestRun.finishedAt },
+    oldestRunAt: isKnown ? null : await oldestRunAt(reader, name),
+    /** The ledger still has the run that the newest publication names; true where it names none. */
+    isPublishedRunKnown: isKnown,
+    /** The published run ended then as the ledger says; true where it had not ended, or is not known. */
+    isPublishedEndKnown: known === null || publishedEnd === null || known.finishedAt === publishedEnd,
+    /** Changes of a later run have numbers that were published before it began. */
+    hasReusedNumbers: newest !== null && isKnown && (await hasReusedNumbers(reader, name, entities, newest)),
+    /** Entities of the settings, stored or not. */
+    declared,
+    entities,
+  };
+}
+
+/** `StoredState.removed`, without those that were published as removed. */
+export async function readRemoved(
+  reader: RecordReader,
+  connectors: readonly Pick<ConnectorSettings, 'name'>[],
+  newest: Manifest | null,
+): Promise<readonly PublishedEntity[]> {
+  const names = new Set<string>(connectors.map(({ name }) => name));
+  const removed: PublishedEntity[] = [];
+  for (const one of newest?.entities ?? []) {
+    if (names.has(one.connector) || (one.through === 0 && one.asOf === null)) continue;
+    if ((await reader.tableId(one.connector, one.entity)) === null) removed.push(one);
+  }
+  return removed;
+}
+
+/** The newest run that the target's entities of a connector name. */
+export function publishedRun(newest: Manifest, connector: ConnectorName): PublishedEntity['run'] {
+  return newest.entities
+    .filter((one) => one.connector === connector)
+    .map(({ run }) => run)
+    .reduce(
+      (last, run) => (last === null || (run !== null && run.startedAt > last.startedAt) ? run : last),
+      null,
+    );
+}
+
+/** More than a ledger keeps of a connector. */
+const mostRuns = 2_000;
+
+async function oldestRunAt({ history }: RecordReader, connector: ConnectorName): Promise<Instant | null> {
+  const runs = await history.runs({ connector, limit: mostRuns });
+  return runs.map(({ startedAt }) => startedAt).toSorted()[0] ?? null;
+}
+
+/** The range of the newest published numbers to search. */
+const searchedNumbers = 200;
+
+async function runsAfter(
+  { history }: RecordReader,
+  connector: ConnectorName,
+  published: PublishedEntity['run'],
+): Promise<ReadonlySet<string>> {
+  // Mostly it is among the first: reports of runs take time to read.
+  for (let limit = 20; ; limit *= 10) {
+    const runs = (await history.runs({ connector, limit })).map(({ run }) => run);
+    const at = published === null ? 0 : runs.indexOf(published.run);
+    if (at !== -1) return new Set(runs.slice(0, at));
+    if (runs.length < limit || limit > mostRuns) return new Set(runs);
+  }
+}
+
+/**
+ * A later run cannot have made a change that was published before it began. Where a row says so, the sink was restored
+ * from a backup that was made in the middle of the published run, and has given its numbers again.
+ */
+async function hasReusedNumbers(
+  reader: RecordReader,
+  connector: ConnectorName,
+  entities: readonly StoredEntity[],
+  newest: Manifest,
+): Promise<boolean> {
+  const later = await runsAfter(reader, connector, publishedRun(newest, connector));
+  if (later.size === 0) return false;
+  for (const { table, tableId } of entities) {
+    // A version keeps its number when a later run writes its row again.
+    if (entityOfHistory(table.entity) !== null) continue;
+    const one = newest.entities.find(
+      (other) => other.connector === connector && other.entity === table.entity,
+    );
+    // A table that was dropped and created again has other numbers.
+    if (one?.tableId !== tableId) continue;
+    for await (const records of reader.changes(
+      connector,
+      table,
+      Math.max(0, one.through - searchedNumbers),
+    )) {
+      if (records.some(({ seq, run }) => seq <= one.through && later.has(run))) return true;
+      if ((records.at(-1)?.seq ?? 0) > one.through) break;
+    }
+  }
+  return false;
+}
+
+interface Wishes {
+  readonly target: string;
+  /** The pattern of file names, with their ending; null for tables. */
+  readonly layout: string | null;
+  readonly isNewGenerationAsked: boolean;
+  /** `due`: with whatever there is to publish, and alone where anything was published since the one before. */
+  readonly snapshot: 'asked' | 'due' | null;
+}
+
+/**
+ * An entity whose rows stay as they were published: until it has been read completely again, or while its connector
+ * seems to have read another account.
+ */
+export interface HeldBack extends Pick<PublishedEntity, 'connector' | 'entity'> {
+  /** Null: no account is in doubt. */
+  readonly doubt: { readonly run: RunId; readonly toUndo: readonly RunId[] } | null;
+}
+
+export type PublicationPlan = ReturnType<typeof planPublication>;
+
+export interface EntityPlan {
+  readonly planned: PlannedEntity;
+  readonly hasSnapshot: boolean;
+  readonly hasNewColumns: boolean;
+  /**
+   * For people: the reason for a new generation. Null: there is none, or the entity is published for the first time.
+   */
+  readonly reason: string | null;
+}
+
+/**
+ * The publication after `newest`. An entity that was published completely stays as it was while its table is
+ * missing or was made again, until it has been read completely. So does an entity while one of its rows stands for
+ * several records, and every entity of a connector that seems to have read another account. An entity that left the
+ * settings does so until the next snapshot, which leaves it out, unless the sink holds nothing of it now: then a
+ * generation without rows begins. Throws TARGET_AHEAD where the target holds changes that this sink has not made yet,
+ * and TARGET_INCOMPATIBLE where it holds those of a sink that has nothing to do with this one.
+ */
+export function planPublication(newest: Manifest | null, stored: StoredState, wishes: Wishes) {
+  const publication = (newest?.publication ?? 0) + 1;
+  const publishedByName = new Map((newest?.entities ?? []).map((one) => [entityName(one), one]));
+  const ofAll = reasonForAll(newest, stored, wishes);
+  const chosen = stored.connectors.flatMap((connector) =>
+    connector.entities.flatMap((entity) => {
+      if (connector.doubt !== null) return [];
+      const name = entityName({ connector: connector.connector, entity: entity.table.entity });
+      const published = publishedByName.get(name) ?? null;
+      const isWaiting = entity.isColliding || (published !== null && isBegunAgain(published, entity));
+      if (isWaiting && !wishes.isNewGenerationAsked) return [];
+      return [planEntity({ publication, connector, entity, published, ofAll, wishes })];
+    }),
+  );
+  // All rows that readers have of them are of this sink, which has none now.
+  const removed = ofAll === null && wishes.snapshot === null ? stored.removed : [];
+  const entities = [...chosen, ...removed.map((one) => planRemoved(publication, one, wishes))];
+  const planned = new Set(entities.map((one) => entityName(one.planned)));
+  const declared = new Set(
+    stored.connectors.flatMap((one) =>
+      one.declared.map((entity) => entityName({ connector: one.connector, entity })),
+    ),
+  );
+  const others = (newest?.entities ?? []).filter((one) => !planned.has(entityName(one)));
+  const heldBack = others.filter((one) => declared.has(entityName(one)));
+  const inDoubt = stored.connectors.filter(({ doubt }) => doubt !== null);
+  const isNeeded =
+    isSnapshotNeeded(newest, stored, wishes) ||
+    entities.some(
+      (one) =>
+        one.planned.isNewGeneration ||
+        one.hasNewColumns ||
+        publishedByName.get(entityName(one.planned))?.asOf !== one.planned.asOf,
+    );
+  return {
+    publication,
+    entities,
+    // Rows of entities that are held back or have left the settings stay as they were published. Everything that stays
+    // is from this sink: an entity that leaves now comes back with a new generation.
+    unchanged: (wishes.snapshot === null && ofAll === null ? others : heldBack).map((one) =>
+      withoutRows(one, stored),
+    ),
+    heldBack: [
+      ...heldBack
+        .filter((one) => !inDoubt.some(({ connector }) => connector === one.connector))
+        .map(({ connector, entity }): HeldBack => ({ connector, entity, doubt: null })),
+      ...inDoubt.flatMap(({ connector, doubt, entities: held }) =>
+        held.map(({ table: { entity } }): HeldBack => ({ connector, entity, doubt })),
+      ),
+    ],
+    /** There is something to publish even where no row has changed. */
+    isNeeded,
+  };
+}
+
+/** For people: a line for each reason. */
+export function heldBackTexts(heldBack: readonly HeldBack[]): readonly string[] {
+  const waiting = heldBack.filter(({ doubt }) => doubt === null).map(entityName);
+  const doubts = new Map(
+    heldBack.flatMap(({ connector, doubt }) => (doubt === null ? [] : [[connector, doubt]])),
+  );
+  const names = waiting.length > mostNamed ? [`${waiting.length} entities`] : waiting;
+  return [
+    ...[...doubts].map(
+      ([connector, { run, toUndo }]) =>
+        `${connector}: held back, because run ${run} seems to have read another account. If so: correct the config, ${toUndo.map((one) => `connector-sync undo ${connector} --run ${one}, `).join('')}and sync again. If it is the right one: connector-sync adopt ${connector} --yes`,
+    ),
+    ...(waiting.length === 0
+      ? []
+      : [`${names.join(', ')}: as published before, until the next sync has read all of it again`]),
+  ];
+}
+
+const mostNamed = 3;
+
+/** Readers must not see a complete table become empty and fill again. */
+function isBegunAgain(published: PublishedEntity, { tableId, asOf }: StoredEntity): boolean {
+  return published.tableId !== tableId && published.asOf !== null && asOf === null;
+}
+
+function isSnapshotNeeded(newest: Manifest | null, stored: StoredState, { snapshot }: Wishes): boolean {
+  if (newest === null || snapshot === null) return false;
+  return snapshot === 'asked' || oldestBase(newest, stored) < newest.publication;
+}
+
+/** The publication that the reading of some entity begins with, of those that the next one can have a snapshot of. */
+export function oldestBase(newest: Manifest, stored: StoredState): number {
+  return Math.min(newest.publication, ...followedEntities(newest, stored).map(({ base }) => base));
+}
+
+/**
+ * Its files are in the publication that it is from. Its run is that of the others, by which the next publication knows
+ * the sink.
+ */
+function withoutRows(entity: PublishedEntity, { connectors }: StoredState): PublishedEntity {
+  const run = connectors.find(({ connector }) => connector === entity.connector)?.newestRun ?? entity.run;
+  return { ...entity, run, after: entity.through, upserts: 0, deletes: 0, files: [], snapshot: null };
+}
+
+interface Planning {
+  readonly publication: number;
+  readonly connector: StoredConnector;
+  readonly entity: StoredEntity;
+  readonly published: PublishedEntity | null;
+  readonly ofAll: string | null;
+  readonly wishes: Wishes;
+}
+
+function planEntity({ publication, connector, entity, published, ofAll, wishes }: Planning): EntityPlan {
+  const { table, tableId, asOf } = entity;
+  const columns = nameColumns(table, published?.columns ?? []);
+  const key = table.key.map((field) => columns.find((column) => column.field === field)?.name ?? field);
+  const reason = published === null ? null : (ofAll ?? reasonOfEntity(published, entity, key, wishes.layout));
+  const old = reason === null ? published : null;
+  if (old !== null && old.through > connector.newestSeq) throw aheadError(old, connector, wishes);
+  // The files of a new generation are all rows already.
+  const hasSnapshot = wishes.snapshot !== null && old !== null;
+  const isSameSchema = published !== null && JSON.stringify(columns) === JSON.stringify(published.columns);
+  return {
+    planned: {
+      connector: connector.connector,
+      entity: table.entity,
+      generation: old?.generation ?? publication,
+      base: old === null || hasSnapshot ? publication : old.base,
+      tableId,
+      schema: isSameSchema ? published.schema : (published?.schema ?? 0) + 1,
+      key,
+      columns,
+      layout: wishes.layout,
+      after: old?.through ?? 0,
+      through: connector.newestSeq,
+      asOf,
+      run: connector.newestRun,
+      table,
+      isNewGeneration: old === null,
+    },
+    hasSnapshot,
+    hasNewColumns: published !== null && !isSameSchema,
+    reason,
+  };
+}
+
+/** Readers empty their tables. When the entity comes back, its table is another one, and its generation too. */
+function planRemoved(publication: number, published: PublishedEntity, { layout }: Wishes): EntityPlan {
+  const { upserts: _upserts, deletes: _deletes, files: _files, snapshot: _snapshot, ...kept } = published;
+  const { entity, key, columns } = kept;
+  const fields = key.map((name) => columns.find((column) => column.name === name)?.field ?? name);
+  return {
+    planned: {
+      ...kept,
+      layout,
+      generation: publication,
+      base: publication,
+      after: 0,
+      through: 0,
+      asOf: null,
+      run: null,
+      table: { entity, columns: columns.map(({ field, type }) => ({ name: field, type })), key: fields },
+      isNewGeneration: true,
+    },
+    hasSnapshot: false,
+    hasNewColumns: false,
+    reason: 'what the sink held of it was removed',
+  };
+}
+
+function aheadError(
+  published: PublishedEntity,
+  { newestSeq }: StoredConnector,
+  { target }: Wishes,
+): SyncError {
+  const { through } = published;
+  const entity = entityName(published);
+  return new SyncError(
+    `Target ${target} holds ${entity} up to change ${through}, and the sink has changes up to ${newestSeq} only: ` +
+      'the sink was restored from an older backup, or the target belongs to another copy of it. ' +
+      `If this sink is the right one, publish all rows again with "connector-sync publish ${target} --new-generation".`,
+    {
+      code: 'TARGET_AHEAD',
+      recovery: 'stop',
+      context: { target, entity, published: through, newest: newestSeq },
+    },
+  );
+}
+
+/**
+ * The reason why every entity starts again; null if there is none. A restored sink gives numbers again that the target
+ * knows already, which concerns every connector, because their rows are in one sink.
+ */
+export function reasonForAll(
+  newest: Manifest | null,
+  stored: StoredState,
+  wishes: { readonly target: string; readonly isNewGenerationAsked: boolean },
+): string | null {
+  if (newest === null) return null;
+  if (wishes.isNewGenerationAsked) return 'it was asked for';
+  if (newest.sink !== stored.sinkId) {
+    if (followedEntities(newest, stored).length === 0) throw otherSinkError(newest, wishes.target);
+    return 'the records were copied to another sink';
+  }
+  const reused = stored.connectors.find(({ hasReusedNumbers }) => hasReusedNumbers);
+  if (reused !== undefined) {
+    return `the sink was restored from a backup: changes of ${reused.connector} have numbers that were published before`;
+  }
+  const ended = stored.connectors.find(({ isPublishedEndKnown }) => !isPublishedEndKnown);
+  if (ended !== undefined) {
+    const run = publishedRun(newest, ended.connector)?.run ?? '';
+    return `the sink was restored from a backup: it does not know the end of run ${run} of ${ended.connector}, which was published`;
+  }
+  const lost = stored.connectors
+    .map((connector) => ({ connector, run: publishedRun(newest, connector.connector) }))
+    .find(
+      ({ connector: { isPublishedRunKnown, oldestRunAt }, run }) =>
+        !isPublishedRunKnown && run !== null && oldestRunAt !== null && oldestRunAt < run.startedAt,
+    );
+  if (lost === undefined) return null;
+  return `the sink was restored from a backup: it knows older runs of ${lost.connector.connector}, but not ${lost.run?.run ?? ''}, which was published`;
+}
+
+/** Why rows that were published cannot be followed any further; null where they can. */
+export function reasonOfEntity(
+  published: PublishedEntity,
+  { table, tableId }: StoredEntity,
+  key: readonly string[],
+  layout: string | null,
+): string | null {
+  if (published.tableId !== tableId) return 'its table in the sink was reset, purged or rewritten';
+  if (published.key.join() !== key.join()) {
+    return `its key was ${published.key.join(', ')} and is now ${key.join(', ')}`;
+  }
+  for (const { field, type } of published.columns) {
+    const column = table.columns.find(({ name }) => name === field);
+    if (column === undefined) return `its column ${field} is gone`;
+    if (column.type !== type) return `its column ${field} was ${type} and is now ${column.type}`;
+  }
+  // Readers that find all files of a generation by a pattern would miss those with another ending.
+  if (published.layout === null || layout === null || published.layout === layout) return null;
+  return `its files were ${path.posix.extname(published.layout)} and are now ${path.posix.extname(layout)}`;
+}
+
+/** Entities whose table is still the published one: a copied table keeps its id. */
+export function followedEntities(newest: Manifest, { connectors }: StoredState): readonly PublishedEntity[] {
+  const tableIds = new Map(
+    connectors.flatMap(({ connector, entities }) =>
+      entities.map(({ table: { entity }, tableId }) => [entityName({ connector, entity }), tableId]),
+    ),
+  );
+  return newest.entities.filter((one) => tableIds.get(entityName(one)) === one.tableId);
+}
+
+/** Two projects with one place would replace each other's rows with every publication. */
+function otherSinkError({ sink, publication }: Manifest, target: string): SyncError {
+  return new SyncError(
+    `Target ${target} holds publication ${publication} of another sink (id ${sink}). If the target belongs to another project, name another place for it. ` +
+      `If this sink has taken the place of that one, replace all published rows: publish ${target} --new-generation.`,
+    { code: 'TARGET_INCOMPATIBLE', recovery: 'stop', context: { target, sink } },
+  );
+}
+
+/** Reported after each batch of rows. */
+export interface PublishProgress extends OfEntity {
+  /** Rows of the entity so far, including those of its snapshot. */
+  readonly rows: number;
+}
+
+const nothing: WrittenEntity = { upserts: 0, deletes: 0, files: [], snapshot: null };
+
+/**
+ * Writes the planned rows of an entity. Rejects with ACCOUNTING unless the written rows are the read
+ * ones.
+ */
+export async function writeEntity(
+  publication: OpenPublication,
+  { planned, hasSnapshot, hasNewColumns }: EntityPlan,
+  {
+    reader,
+    signal,
+    onProgress,
+  }: Pick<PublishRequest, 'signal' | 'onProgress'> & { readonly reader: RecordReader },
+): Promise<WrittenEntity> {
+  const { connector, entity, table, after, through } = planned;
+  let rows = 0;
+  const onRows = (more: number): void => {
+    signal.throwIfAborted();
+    rows += more;
+    onProgress({ connector, entity, rows });
+  };
+  // There is no table of an entity that was removed.
+  const stored = through === after ? noRows() : reader.changes(connector, table, after);
+  const changes = tallied(stored, planned, onRows);
+  const snapshot = tallied(live(reader.changes(connector, table, 0)), { ...planned, after: 0 }, onRows);
+  try {
+    const first = await changes.rows.next();
+    if (first.done === true && !planned.isNewGeneration && !hasNewColumns && !hasSnapshot) return nothing;
+    const written = await publication.write(planned, {
+      changes: startingWith(first, changes.rows),
+      snapshot: hasSnapshot ? snapshot.rows : null,
+    });
+    const wrong =
+      difference(changes.tally, written, planned.layout === null ? null : written.files) ??
+      (hasSnapshot
+        ? difference(
+            snapshot.tally,
+            { upserts: written.snapshot?.rows ?? 0, deletes: 0 },
+            written.snapshot?.files ?? [],
+          )
+        : null);
+    if (wrong !== null) throw accountingError(planned, wrong);
+    return written;
+  } finally {
+    await changes.rows.return(undefined);
+  }
+}
+
+async function* noRows(): AsyncGenerator<readonly StoredRecord[]> {
+  yield* [];
+}
+
+/** Numbers of the rows and changes that were read of an entity. */
+type Tally = ReturnType<typeof tallied>['tally'];
+
+type Span = Pick<PlannedEntity, 'connector' | 'entity' | 'after' | 'through'>;
+
+function tallied(
+  batches: AsyncIterable<readonly StoredRecord[]>,
+  span: Span,
+  onRows: (rows: number) => void,
+) {
+  /** Numbers of changes are 0 where there was no row. */
+  const tally = { upserts: 0, deletes: 0, firstSeq: 0, lastSeq: 0, isRead: false };
+  async function* rows(): AsyncGenerator<readonly StoredRecord[]> {
+    let last = span.after;
+    for await (const records of batches) {
+      for (const { seq, isDeleted } of records) {
+        if (seq <= last || seq > span.through) {
+          throw accountingError(span, `change ${seq} came behind ${last}, expected up to ${span.through}`);
+        }
+        last = seq;
+        if (tally.firstSeq === 0) tally.firstSeq = seq;
+        tally.lastSeq = seq;
+        tally[isDeleted ? 'deletes' : 'upserts'] += 1;
+      }
+      onRows(records.length);
+      yield records;
+    }
+    tally.isRead = true;
+  }
+  return { tally, rows: rows() };
+}
+
+async function* live(
+  batches: AsyncIterable<readonly StoredRecord[]>,
+): AsyncGenerator<readonly StoredRecord[]> {
+  for await (const records of batches) {
+    const kept = records.filter(({ isDeleted }) => !isDeleted);
+    if (kept.length > 0) yield kept;
+  }
+}
+
+/** The difference between rows that were read and those that were written; null: there is none. */
+function difference(
+  { upserts, deletes, firstSeq, lastSeq, isRead }: Tally,
+  written: Pick<WrittenEntity, 'upserts' | 'deletes'>,
+  files: readonly PublishedFile[] | null,
+): string | null {
+  if (!isRead) return 'rows were left unread';
+  const inFiles = [
+    files?.reduce((sum, { rows }) => sum + rows, 0),
+    files?.[0]?.firstSeq ?? 0,
+    files?.at(-1)?.lastSeq ?? 0,
+  ];
+  const read = [upserts, deletes, ...(files === null ? [] : [upserts + deletes, firstSeq, lastSeq])].join(
+    ', ',
+  );
+  const found = [written.upserts, written.deletes, ...(files === null ? [] : inFiles)].join(', ');
+  if (read === found) return null;
+  return `rows, deletes, both in files, first and last change: ${read} were read, ${found} were written`;
+}
+
+function accountingError({ connector, entity }: Pick<Span, 'connector' | 'entity'>, what: string): SyncError {
+  return new SyncError(
+    `${connector}/${entity} does not add up: ${what}. Nothing was published. Publish again; if it stays so, report it.`,
+    { code: 'ACCOUNTING', recovery: 'stop', context: { connector, entity } },
+  );
+}
+
+async function* startingWith<Batch>(
+  first: IteratorResult<Batch, unknown>,
+  others: AsyncIterable<Batch>,
+): AsyncGenerator<Batch> {
+  if (first.done === true) return;
+  yield first.value;
+  yield* others;
 }

@@ -37,7 +37,8 @@ export function generate(catalogue: Catalogue, name: string): readonly Generated
   }
   const { place, tables, publication } = catalogue;
   const from = publication === null ? 'the definitions' : `publication ${publication}`;
-  const load = name === 'duckdb' ? duckdbLoad : postgresLoad;
+  const load = (of: FilesCatalogue): string =>
+    name === 'duckdb' ? loadTables(of, '', insertFiles) : postgresLoad(of);
   const made = tables.map((table) => `${heading(table)}create table if not exists ${tableSql(table)}`);
   const making = [`create schema if not exists ${schemaName};\n`, ...made].join('\n');
   return [
@@ -107,83 +108,31 @@ function rootOf(place: FilesPlace): string {
   return `s3://${[place.bucket, place.prefix].filter((part) => part !== '').join('/')}`;
 }
 
-// --- DuckDB: the newest publication as tables, all in one state. It follows the manifests, so it stays right when
-// more is published.
-
-function duckdbLoad({ place, tables }: FilesCatalogue): string {
-  const loading = tables.map((table) => loadTable(table, readRows(table, place)));
-  return [prepare(rootOf(place)), ...loading, 'commit;\n'].join('\n');
+/** The newest publication as tables, all in one state. `fill`: puts all rows of a table into `connector_sync_rows`. */
+function loadTables(
+  { place, publication, tables }: FilesCatalogue,
+  head: string,
+  fill: (table: CatalogueTable, place: FilesPlace) => string,
+): string {
+  return [
+    `-- The rows of publication ${publication ?? 'none'}: generate this again after each publication.\n${head}begin;\n`,
+    `create schema if not exists ${schemaName};\n`,
+    ...tables.map((table) => loadTable(table, fill(table, place))),
+    'commit;\n',
+  ].join('\n');
 }
 
-/** Finds the files of the newest publication: for each entity those of its base, then those of all later ones. */
-function prepare(root: string): string {
-  return `set variable connector_sync_root = ${textOf(root)};
-
-begin transaction;
-create schema if not exists ${schemaName};
-
-create or replace temp table connector_sync_entities as
-select
-    publication,
-    entity ->> '$.connector' as connector,
-    entity ->> '$.entity' as entity,
-    cast(entity ->> '$.generation' as bigint) as generation,
-    cast(entity ->> '$.base' as bigint) as base,
-    cast(entity -> '$.files' as json[]) as files,
-    cast(entity -> '$.snapshot.files' as json[]) as snapshot_files
-from (
-    select publication, unnest(entities) as entity
-    from read_json(
-        getvariable('connector_sync_root') || '/_publications/[0-9]*.json',
-        format = 'auto',
-        maximum_object_size = 268435456,
-        columns = {publication: 'bigint', entities: 'json[]'}
-    )
-);
-
-create or replace temp table connector_sync_files as
-with newest as (
-    select * from connector_sync_entities
-    where publication = (select max(publication) from connector_sync_entities)
-)
-select
-    files.connector,
-    files.entity,
-    getvariable('connector_sync_root') || '/' || (file ->> '$.path') as path
-from (
-    select
-        published.connector,
-        published.entity,
-        unnest(
-            case
-                when published.publication = newest.base then coalesce(published.snapshot_files, published.files)
-                else published.files
-            end
-        ) as file
-    from newest
-    join connector_sync_entities as published
-        on published.connector = newest.connector
-        and published.entity = newest.entity
-        and published.generation = newest.generation
-        and published.publication between newest.base and newest.publication
-) as files;
-`;
-}
-
-/** Reads files only if there are some: `read_parquet([])` is an error. */
-function readRows(table: CatalogueTable, place: FilesPlace): string {
-  const read = readFiles("getvariable('connector_sync_list')", table, place.format);
-  return `set variable connector_sync_list = (
-    select coalesce(list(path), []) from connector_sync_files
-    where connector = ${textOf(table.connector)} and entity = ${textOf(table.entity)}
-);
-set variable connector_sync_read = 'select * from connector_sync_rows where false' || case
-    when len(getvariable('connector_sync_list')) = 0 then ''
-    else ${textOf(` union all by name select * from ${read}`)}
-end;
-insert into connector_sync_rows by name
+/** For DuckDB. It takes the columns that no file has from the empty table. */
+function insertFiles(table: CatalogueTable, place: FilesPlace): string {
+  const files = (table.files ?? []).map(({ path: file }) => textOf(`${rootOf(place)}/${file}`));
+  if (files.length === 0) return '';
+  return `insert into connector_sync_rows by name
 select ${namesOf(table)}
-from query(getvariable('connector_sync_read'));
+from (
+    select * from connector_sync_rows where false
+    union all by name
+    select * from ${readFiles(`[${files.join(', ')}]`, table, place.format)}
+);
 `;
 }
 
@@ -224,25 +173,19 @@ function filesAsRelation(table: CatalogueTable, { place }: Catalogue): string | 
   return from(`select ${nulls} where false union all by name select * from ${read}`);
 }
 
-// --- PostgreSQL: for CSV files that have to go another way; a target of type postgres does all of it by itself.
-
-function postgresLoad({ place, publication, tables }: FilesCatalogue): string {
-  if (place.format !== 'csv' || place.type !== 'files') {
-    return '-- PostgreSQL reads CSV files of this machine: publish with "type: files" and "format: csv", or into a target of type postgres.\n';
+/** For CSV files that have to go another way; a target of type postgres does all of it by itself. */
+function postgresLoad(catalogue: FilesCatalogue): string {
+  if (catalogue.place.format === 'csv' && catalogue.place.type === 'files') {
+    return loadTables(catalogue, '\\set ON_ERROR_STOP on\n', copyFiles);
   }
-  return [
-    `-- For psql, from publication ${publication ?? 'none'}: generate it again after each publication, or publish into a target of type postgres.\n\\set ON_ERROR_STOP on\nbegin;\n`,
-    `create schema if not exists ${schemaName};\n`,
-    ...tables.map((table) => loadTable(table, copyFiles(table, rootOf(place)))),
-    'commit;\n',
-  ].join('\n');
+  return '-- PostgreSQL reads CSV files of this machine: publish with "type: files" and "format: csv", or into a target of type postgres.\n';
 }
 
 /** With the names of each file: older ones have fewer columns. psql takes the whole of it from one line. */
-function copyFiles({ files }: CatalogueTable, root: string): string {
+function copyFiles({ files }: CatalogueTable, place: FilesPlace): string {
   const copies = (files ?? []).map(({ path: file, columns }) => {
     const own = [...columns, ...ownColumns.map(({ name }) => name)].map(quoted);
-    return `\\copy connector_sync_rows (${own.join(', ')}) from ${textOf(`${root}/${file}`)} with (format csv, header)\n`;
+    return `\\copy connector_sync_rows (${own.join(', ')}) from ${textOf(`${rootOf(place)}/${file}`)} with (format csv, header)\n`;
   });
   return copies.join('');
 }

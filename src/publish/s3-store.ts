@@ -377,13 +377,13 @@ async function* listObjects(s3: OpenS3Client, place: S3Place, prefix: string, af
     const from = token === undefined ? { StartAfter: last || undefined } : { ContinuationToken: token };
     const input = new s3.sdk.ListObjectsV2Command({ Bucket: place.bucket, Prefix: root + prefix, ...from });
     const page: ListObjectsV2CommandOutput = await s3.ask('list', input);
-    if (page.IsTruncated === undefined) throw notS3(place, noList);
+    if (page.IsTruncated === undefined) throw notS3(place);
     const objects = page.Contents ?? [];
     token = page.IsTruncated ? page.NextContinuationToken : undefined;
-    if (token !== undefined && objects.length === 0) throw notS3(place, notInOrder);
+    if (token !== undefined && objects.length === 0) throw notS3(place);
     for (const { Key = '', Size = 0, LastModified } of objects) {
       // Names that only ever rise end every loop, whatever the server says.
-      if (!isBehind(Key, last) || !Key.startsWith(root + prefix)) throw notS3(place, notInOrder);
+      if (!isBehind(Key, last) || !Key.startsWith(root + prefix)) throw notS3(place);
       last = Key;
       yield { name: Key.slice(root.length), bytes: Size, modifiedAtMs: LastModified?.getTime() ?? 0 };
     }
@@ -492,13 +492,9 @@ function isUnknownHeader({ context }: SyncError): boolean {
   return context['status'] === 501 || context['code'] === 'InvalidArgument';
 }
 
-function notS3({ bucket }: S3Place, what: string): SyncError {
-  return new SyncError(`The list of the objects in the bucket "${bucket}" ${what}`, {
-    code: 'TARGET_INCOMPATIBLE',
-    recovery: 'stop',
-  });
+function notS3({ bucket }: S3Place): SyncError {
+  return new SyncError(
+    `The list of the objects in the bucket "${bucket}" is not as S3 gives it, in the order of their names. Check \`endpoint\`, and use a general purpose bucket: directory buckets (S3 Express) keep no order.`,
+    { code: 'TARGET_INCOMPATIBLE', recovery: 'stop' },
+  );
 }
-
-const noList = 'is an answer as S3 gives none. Check `endpoint`.';
-const notInOrder =
-  'is not in the order of their names, or has others than were asked for. Use a general purpose bucket: directory buckets (S3 Express) keep no order.';

@@ -67,8 +67,6 @@ export interface TargetTables {
   readonly typesThere: (entity: NamedEntity) => Promise<ReadonlyMap<string, string> | null>;
   /** Whether rows are found by this key in a table that has its columns. */
   readonly isKeyed: (entity: NamedEntity, key: readonly string[]) => Promise<boolean>;
-  /** The size of the target, as `check` reports it. */
-  readonly size: () => Promise<Pick<TargetCheck, 'files' | 'bytes'>>;
   readonly incompatible: TableDatabase['incompatible'];
 }
 
@@ -155,11 +153,11 @@ function openPublication(
     const stage = await change.stage(plan, entity);
     const written = await writeChanges(rows, stage);
     const hasRows = written.upserts + written.deletes > 0;
-    if (change.isPrivate) await mergeStage(change, stage, entity);
+    if (change.isPrivate) await mergeStage(change, stage, plan, entity);
     else if (hasRows || plan.kind !== 'keep' || plan.added.length > 0) {
       waiting.push(async () => {
         await shapeTable(change, plan, entity);
-        await mergeStage(change, stage, entity);
+        await mergeStage(change, stage, plan, entity);
       });
     }
     return written;
@@ -211,27 +209,11 @@ export function namesOf({ columns }: Pick<PlannedEntity, 'columns'>): readonly s
   return [...columns, ...ownColumns].map(({ name }) => quoted(name));
 }
 
-/** Notes the table, and makes or changes it as planned. */
+/** Makes or changes the table as planned. */
 async function shapeTable(change: TableChange, plan: TablePlan, entity: PlannedEntity): Promise<void> {
-  const { db, at, textType } = change;
+  const { db, textType } = change;
+  const { kind } = plan;
   const table = change.sqlName(entity);
-  const { kind, before } = plan;
-  await db.run(
-    `INSERT INTO ${at}_published_tables
-       (connector, entity, table_name, generation, key, columns, live_rows, deleted_rows)
-     VALUES (:connector, :entity, :table, :generation, :key, :columns, :live, :deleted)
-     ON CONFLICT (connector, entity) DO UPDATE SET generation = excluded.generation, key = excluded.key, columns = excluded.columns,
-       live_rows = excluded.live_rows, deleted_rows = excluded.deleted_rows`,
-    {
-      connector: entity.connector,
-      entity: entity.entity,
-      table: plan.name,
-      generation: entity.generation,
-      key: JSON.stringify(entity.key),
-      columns: JSON.stringify(plan.columns),
-      ...before,
-    },
-  );
   await change.reshape(plan, entity, async () => {
     if (kind === 'replace') await db.run(`DROP TABLE IF EXISTS ${table}`);
     if (kind === 'make' || kind === 'replace') {
@@ -248,16 +230,22 @@ async function shapeTable(change: TableChange, plan: TablePlan, entity: PlannedE
   });
 }
 
+/** Brings the staged rows into the table, and notes how it is now. */
 async function mergeStage(
   { db, at }: TableChange,
   stage: Stage,
-  { connector, entity }: PlannedEntity,
+  plan: TablePlan,
+  { connector, entity, generation, key }: PlannedEntity,
 ): Promise<void> {
   const counted = await stage.merge();
+  const columns = JSON.stringify(plan.columns);
   await db.run(
-    `UPDATE ${at}_published_tables SET live_rows = :live, deleted_rows = :deleted
-     WHERE connector = :connector AND entity = :entity`,
-    { connector, entity, ...counted },
+    `INSERT INTO ${at}_published_tables
+       (connector, entity, table_name, generation, key, columns, live_rows, deleted_rows)
+     VALUES (:connector, :entity, :table, :generation, :key, :columns, :live, :deleted)
+     ON CONFLICT (connector, entity) DO UPDATE SET generation = excluded.generation, key = excluded.key, columns = excluded.columns,
+       live_rows = excluded.live_rows, deleted_rows = excluded.deleted_rows`,
+    { connector, entity, table: plan.name, generation, key: JSON.stringify(key), columns, ...counted },
   );
 }
 
@@ -566,7 +554,7 @@ async function checkTables(tables: TargetTables): Promise<TargetCheck> {
     newest = publication;
   }
   const { rows, problems } = await examineTables(tables, newest?.manifest.entities ?? [], 'thoroughly');
-  return { publications, rows, ...(await tables.size()), problems: [...gaps, ...problems] };
+  return { ...nothingChecked, publications, rows, problems: [...gaps, ...problems] };
 }
 
 /** Rows that a brief examination counts at most: a larger table only has to have as many. */

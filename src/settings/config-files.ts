@@ -207,14 +207,8 @@ function standsFor(place: string, file: string): boolean {
 }
 
 function kindOf(place: string): 'file' | 'folder' | 'nothing' {
-  try {
-    const found = statSync(place);
-    return found.isFile() ? 'file' : found.isDirectory() ? 'folder' : 'nothing';
-  } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : null;
-    if (code === 'ENOENT' || code === 'ENOTDIR') return 'nothing';
-    throw error;
-  }
+  const found = statSync(place, { throwIfNoEntry: false });
+  return found?.isFile() === true ? 'file' : found?.isDirectory() === true ? 'folder' : 'nothing';
 }
 
 const reference = /\$(\$?)\{([^{}]*)(\}?)/g;

@@ -19,7 +19,7 @@ import {
 } from '../definitions/definition.ts';
 import { maskedDefinition, type Masks } from '../definitions/record-masks.ts';
 import { credentialProblems, shapeText, checkParams, convertParams } from '../definitions/params.ts';
-import { firstNames, suggestName } from '../definitions/suggest-name.ts';
+import { firstNames, noSuch, suggestName } from '../definitions/suggest-name.ts';
 import { buildMasks } from './mask-settings.ts';
 import { isSharedSink, type Sink } from './sink-settings.ts';
 import type { ConnectorFile, EntitySettingsFile, DownloadsFile, SettingsFile } from './settings-file.ts';
@@ -429,8 +429,7 @@ function selectEntities(entities: Entities, written: Written): Entities {
   for (const key of ['include', 'exclude'] as const) {
     (file[key] ?? []).forEach((name, index) => {
       if (known.includes(name)) return;
-      const message = `no such entity in ${definition.name}: ${JSON.stringify(name)}${suggestName(name, known)}`;
-      note([...at, key, String(index)], message);
+      note([...at, key, String(index)], noSuch(`entity in ${definition.name}`, name, known));
     });
   }
   const selected = new Map(

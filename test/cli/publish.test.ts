@@ -254,7 +254,7 @@ describe('publish', () => {
       const result = await world.cli('check');
       expect(result.code).toBe(2);
       expect(result.stdout).toContain('✓ target lake: files can be written; nothing was published yet\n');
-      expect(result.stdout).toMatch(/✗ target hand: .*hand is a file or lies below one/);
+      expect(result.stdout).toMatch(/✗ target hand: .*hand is a file, expected a folder/);
       expect(result.stdout).toMatch(/✗ target mart: .*MART_URL is not set/);
       expect(filesIn('lake').filter((name) => name !== '_publications')).toEqual([]);
     });
