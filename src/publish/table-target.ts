@@ -73,7 +73,7 @@ export interface TargetTables {
 /** A transaction. Disposed without `commit`, nothing of it is stored. */
 export interface TableChange extends TargetTables, AsyncDisposable {
   /**
-   * No reader sees the tables before `commit`, so they change at once, and a new generation gets other tables. Else they
+   * No reader sees the tables before `commit`: they change at once, and a new generation gets other tables. Else they
    * change at the end, to lock them briefly, and one that fits stays, with what others have attached to it.
    */
   readonly isPrivate: boolean;

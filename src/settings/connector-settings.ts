@@ -90,17 +90,7 @@ function buildConnector(
       note,
       signIns: { connector: name, sink, key },
     });
-  const { freshWithin, onSchemaChange, history, include, exclude, retention } = file;
-  const alike = [
-    definition.name,
-    freshWithin,
-    onSchemaChange,
-    history,
-    include,
-    exclude,
-    file.entities,
-    retention,
-  ];
+  const alike = [definition.name, ...sharedBetween(file)];
   const entities = likeEntities(alike, note, (noting) =>
     buildEntities({ file, definition, at, note: noting }),
   );
@@ -136,6 +126,12 @@ function buildConnector(
     /** The files that are fetched after each sync; null: none. */
     downloads,
   };
+}
+
+/** Settings by which the entities of connectors are alike. */
+function sharedBetween(file: ConnectorFile) {
+  const { freshWithin, onSchemaChange, history, include, exclude, entities, retention } = file;
+  return [freshWithin, onSchemaChange, history, include, exclude, entities, retention];
 }
 
 /** Refuses `history` for a JSONL sink: every change is a separate line there, and stays. */
