@@ -2,8 +2,8 @@
 export interface SharedBudget {
   /**
    * Resolves when a call may start. Rejects with the signal's reason, and with `ThrottledError` when the account is
-   * paused for longer than this process waits. While the shared store is unreachable, every call may start at once: each
-   * process still applies its own rate limit.
+   * paused for longer than this process waits. While the shared store is unreachable, every call may start at once:
+   * each process still applies its own rate limit.
    */
   enter(signal: AbortSignal): Promise<void>;
   /**
