@@ -8,7 +8,6 @@ import type { NotedAction } from '../sinks/requests.ts';
 import type { Holder, HolderWork } from '../sinks/lease.ts';
 import type { ConnectorStatus, RunSummary } from '../sinks/ledger-reader.ts';
 import { openExistingHistory, openSink, statusOf, storedStatus } from '../sinks/registry.ts';
-import type { RunReport } from '../sinks/run-report.ts';
 import type { LedgerReader, OpenHow } from '../sinks/sink-access.ts';
 import type { EntityGlobs } from './app.ts';
 
@@ -67,20 +66,6 @@ export async function newestActions(settings: LocalSettings, query: Parameters<L
 }
 
 type SinkAction = NotedAction & { readonly sink: string };
-
-/** More than the ledger keeps. */
-const mostRuns = 1000;
-
-/** The first reports of the same connectors that read everything; none if one is missing, or is among `reports`. */
-export async function firstReports(settings: LocalSettings, reports: readonly RunReport[]) {
-  const oldest = await fromEverySink(settings, async (history) => {
-    const runs = reports.map(({ connector }) => history.runs({ connector, kind: 'sync', limit: mostRuns }));
-    return (await Promise.all(runs)).flatMap((all) => all.at(-1) ?? []);
-  });
-  const first = oldest.flat().flatMap(({ state, report }) => (state === 'ok' ? (report ?? []) : []));
-  const isEarlier = first.every(({ run }) => reports.every((report) => report.run !== run));
-  return isEarlier && first.length === reports.length ? first : [];
-}
 
 /**
  * Asks a run to end at its next page, in any process. Gives its process where that has already ended, else null. Throws

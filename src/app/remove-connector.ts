@@ -7,7 +7,6 @@ import type { ConnectorSettings, LocalSettings, SinkSettings } from '../settings
 import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
 import { openExistingHistory, openSink, statusOf } from '../sinks/registry.ts';
 import type { OpenHow } from '../sinks/sink-access.ts';
-import { targetStatus } from './publish-target.ts';
 import { holderOf } from './run-connector.ts';
 import { type SignedOut, signOut } from './sign-in.ts';
 
@@ -36,25 +35,6 @@ export async function storedConnector(name: ConnectorName, sinks: readonly SinkS
     stored.push({ sink, entities: status?.entities ?? [], runs: runs.length });
   }
   return stored;
-}
-
-/** A target, and how many of the connector's entities its newest publication has; null: it cannot be reached. */
-export interface HeldByTarget {
-  readonly target: string;
-  readonly entities: number | null;
-}
-
-/** Targets that the connector is published to, and hold something of it. */
-export async function targetsWith(name: ConnectorName, { publish }: LocalSettings, how: How) {
-  const held: HeldByTarget[] = [];
-  for (const settings of publish.values()) {
-    const entities = await targetStatus(settings, how).then(
-      ({ newest }) => newest?.manifest.entities.filter(({ connector }) => connector === name).length ?? 0,
-      () => null, // Publications report the errors of a target.
-    );
-    if (entities !== 0) held.push({ target: settings.name, entities });
-  }
-  return held;
 }
 
 interface RemoveRequest extends How {

@@ -179,7 +179,6 @@ describe('the text of a run', () => {
     const waiting = {
       ...report({ pending: 8_200, toConfirm: 8_200 }),
       confirmation: { callsPerRun: 1_800, requestsPerSecond: 3 },
-      finishedAt: '2026-03-01T10:00:00.000Z',
     };
     expect(runReportText(waiting, null).at(-1)).toBe(
       '  still to be asked for by get: 8,200 of email_activity_events, in 5 runs of up to 1,800 calls',
@@ -318,11 +317,6 @@ describe('the table of runs', () => {
     expect(lines.filter((line) => line.length > (width ?? Infinity))).toEqual([]);
     expect(lines.filter((line) => line.includes('20261121T152528492Z-4b72c77d'))).toHaveLength(2);
     expect(lines.join('\n')).toContain('3 min 20 s');
-  });
-
-  it('has the time of the start where it fits', () => {
-    expect(runsTable(runs, null)[1]).toContain('1970-01-01T00:00:00.000Z');
-    expect(runsTable(runs, 80).join('\n')).not.toContain('1970-');
   });
 
   it('names the sink of each run where there are several', () => {

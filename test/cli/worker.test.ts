@@ -335,22 +335,14 @@ describe('with credentials in the config, and no API', () => {
     });
   });
 
-  it('commands that need an API say so, and connectors list shows what is read without one', async () => {
+  it('commands that need an API say so', async () => {
     await using world = await mailchimpWorld({ as: 'my-mail' });
     await using direct = openDirectWorld(world);
-    for (const args of [
-      ['connectors', 'list', '--workspace', 'acme'],
-      ['workspaces', 'list'],
-      ['definitions'],
-    ]) {
+    for (const args of [['connectors', 'list'], ['workspaces', 'list'], ['definitions']]) {
       const { code, stderr } = await direct.cli(...args);
       expect({ args, code }).toEqual({ args, code: 2 });
       expect(stderr).toMatch(/API/);
     }
-    expect(await direct.cli('connectors', 'list')).toMatchObject({
-      code: 0,
-      stdout: expect.stringContaining('  mine (my-mail)\n'),
-    });
     expect(world.fake.requests).toEqual([]);
   });
 

@@ -1,12 +1,8 @@
 import type { App } from '../../app/app.ts';
-import { readSignIns } from '../../app/connector-states.ts';
-import type { Clock } from '../../core/clock.ts';
 import { type ConnectorId, isConnectorId } from '../../core/names.ts';
 import { usage } from '../../core/errors.ts';
 import { openAdministration } from '../../source/api/open-api-client.ts';
-import type { LocalSettings } from '../../settings/settings.ts';
 import { printable } from '../../telemetry/format.ts';
-import { signInText } from '../../wording/connector-text.ts';
 import { command, type CommandContext, oneOf } from '../command.ts';
 import {
   configuredWorkspaces,
@@ -17,7 +13,7 @@ import {
 } from '../find-in-workspaces.ts';
 import { exitCodes } from '../output/exit-codes.ts';
 import { openPatientApp } from '../output/show-run.ts';
-import { fittingTable, leftColumns, wrapped } from '../output/text-table.ts';
+import { fittingTable, leftColumns } from '../output/text-table.ts';
 import { addConnector, createConnector, definitionNamed, removeConnector } from './connector-edits.ts';
 
 export const connectors = command({
@@ -30,41 +26,30 @@ Examples:
   $ connector-sync connectors add newsletter --definition email-marketing --workspace acme
   $ connector-sync connectors remove newsletter
 
-"add" and "remove" edit the config file. The others are about the connectors behind the API; "list" also shows those of
-the config that read a service without one, and "connector-sync status" all that the config syncs.`,
+"add" and "remove" edit the config file. The others are about the connectors behind the API;
+"connector-sync status" shows all that the config syncs.`,
   commands: {
     add: addConnector,
     remove: removeConnector,
     list: command({
-      description:
-        'List the connectors of some workspaces, or of all that the credentials may see, and those of the config that read a service directly.',
+      description: 'List the connectors of some workspaces, or of all that the credentials may see.',
       options: {
         '--workspace <name...>': 'only of these workspaces',
         '--definition <name>': 'only of this type: the name of a definition, or its id in the API',
       },
       help: '\nExample:\n  $ connector-sync connectors list --definition email-marketing --json | jq -r .connectors[].id',
       run: async (context, flags) => {
-        const { terminal, signal, clock } = context;
-        const local = await context.settings();
-        const isOfAll = flags.workspace.length === 0;
-        const direct = isOfAll ? await readDirect(local, flags.definition, clock) : [];
-        const tellDirect = (): void => terminal.print(...directLines(direct, context));
-        if (local.parts.api === null && direct.length > 0) {
-          terminal.printJson({ connectors: [], direct });
-          tellDirect();
-          return;
-        }
+        const { terminal, signal } = context;
         const settings = await context.settings('api', 'access');
         const definitionId =
           flags.definition === undefined ? null : definitionNamed(settings, flags.definition).id;
         await using app = await openPatientApp(context, settings, 'connectors list');
-        const { workspace: named } = flags;
-        const workspaces = isOfAll ? await everyWorkspace(app, settings.api, signal) : named;
+        const isOfAll = flags.workspace.length === 0;
+        const workspaces = isOfAll ? await everyWorkspace(app, settings.api, signal) : flags.workspace;
         const found = await findInWorkspaces(app, workspaces, definitionId, isOfAll, signal);
-        terminal.printJson({ connectors: found, direct });
-        if (found.length > 0) terminal.print(...connectorTable(found, terminal.columns()));
-        else if (direct.length === 0) terminal.print('No connectors.');
-        tellDirect();
+        terminal.printJson({ connectors: found });
+        if (found.length === 0) terminal.print('No connectors.');
+        else terminal.print(...connectorTable(found, terminal.columns()));
       },
     }),
     create: createConnector,
@@ -115,36 +100,6 @@ the config that read a service without one, and "connector-sync status" all that
     }),
   },
 });
-
-/** The connectors of the config that read a service directly, and whether a person has signed in to it. */
-async function readDirect(
-  { connectors: all, definitions }: LocalSettings,
-  type: string | undefined,
-  clock: Clock,
-) {
-  const id = type === undefined ? null : definitionNamed({ definitions }, type).id;
-  const chosen = [...all.values()].filter(
-    ({ address, definition }) => address.kind === 'direct' && (id === null || definition.id === id),
-  );
-  const signIns = await readSignIns(chosen, clock);
-  return chosen.map(({ name, definition, sink }) => ({
-    connector: name,
-    definition: definition.name,
-    sink: sink.name,
-    signIn: signIns.get(name) ?? null,
-  }));
-}
-
-function directLines(direct: Awaited<ReturnType<typeof readDirect>>, { program, terminal }: CommandContext) {
-  if (direct.length === 0) return [];
-  return [
-    'Read directly, with credentials of the config:',
-    ...direct.flatMap(({ connector, definition, signIn }) => {
-      const how = signIn === null ? '' : `: ${signInText(signIn, connector, program)}`;
-      return wrapped(`  ${connector} (${definition})${how}`, terminal.columns());
-    }),
-  ];
-}
 
 function connectorId(text: string): ConnectorId {
   if (isConnectorId(text)) return text;

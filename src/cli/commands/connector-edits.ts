@@ -1,13 +1,6 @@
 import { dirname, relative, resolve } from 'node:path';
-import { readSignIns } from '../../app/connector-states.ts';
 import { reachQueues } from '../../app/reach-queues.ts';
-import {
-  type HeldByTarget,
-  removeStored,
-  storedConnector,
-  type StoredConnector,
-  targetsWith,
-} from '../../app/remove-connector.ts';
+import { removeStored, storedConnector, type StoredConnector } from '../../app/remove-connector.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import { type ConnectorName, isConnectorName } from '../../core/names.ts';
 import { ProblemsError } from '../../core/problems.ts';
@@ -18,7 +11,7 @@ import { credentialProblems, shapeText } from '../../definitions/params.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import { suggestName } from '../../definitions/suggest-name.ts';
 import { replaceText } from '../../files/replace-text.ts';
-import { connectorNamed } from '../../settings/choices.ts';
+import { connectorNamed, targetsOfConnector } from '../../settings/choices.ts';
 import {
   addedConnector,
   type ConfigEdit,
@@ -338,7 +331,8 @@ The config is checked without the connector before anything is written, and the 
 
 With --data the records go first, in small steps, then the entry; workers are asked to read the config again. A connector
 that a run holds is refused. Interrupted or killed, run the same command again: it resumes. Targets of "publish" start a
-generation without rows with their next publication. What people did stays in "actions".
+generation without rows with their next publication; write what "publish schema" made again afterwards. What people did
+stays in "actions".
 
 Examples:
   $ connector-sync connectors remove newsletter
@@ -374,10 +368,9 @@ Examples:
     if (known === undefined && stored.length === 0) {
       throw usage(`Neither the config nor one of its sinks has a connector "${name}".`);
     }
-    const targets = await targetsWith(name, settings, context);
-    const leaving = { name, settings, known: known ?? null, edit, stored, targets };
+    const leaving = { name, settings, known: known ?? null, edit, stored };
     if (flags.yes) await remove(context, leaving);
-    else await showWhatWouldGo(context, leaving);
+    else showWhatWouldGo(context, leaving);
   },
 });
 
@@ -388,12 +381,11 @@ interface Leaving {
   readonly known: ConnectorSettings | null;
   readonly edit: ConfigEdit | null;
   readonly stored: readonly StoredConnector[];
-  readonly targets: readonly HeldByTarget[];
 }
 
 async function remove(context: CommandContext, leaving: Leaving): Promise<void> {
   const { terminal, clock, signal, program } = context;
-  const { name, settings, known, edit, stored, targets } = leaving;
+  const { name, settings, known, edit, stored } = leaving;
   const next: string[] = [];
   const endInConfig = async (): Promise<void> => {
     if (edit === null) return;
@@ -410,8 +402,8 @@ async function remove(context: CommandContext, leaving: Leaving): Promise<void> 
   if (stored.length === 0) await endInConfig();
   const all = stored.flatMap(({ entities }) => entities);
   const rows = all.reduce((sum, one) => sum + one.rows + one.deleted, 0);
-  const publish = targets.map(({ target }) => target).filter((target) => isStillPublished(leaving, target));
-  next.push(...publish.map((target) => `publish ${target}`));
+  const targets = targetsLeft(leaving);
+  next.push(...targets.map((target) => `publish ${target}`));
   const sinks = stored.map(({ sink }) => sink.name);
   terminal.printJson({ connector: name, isDone: true, file: edit?.file ?? null, sinks, rows, targets, next });
   const dropped =
@@ -420,7 +412,6 @@ async function remove(context: CommandContext, leaving: Leaving): Promise<void> 
       : `${counted(rows, 'row')} dropped from sink ${sinks.join(', ')}.`;
   terminal.print(
     `${edit === null ? `${name} was not in the config.` : removedText(context, name, edit)} ${dropped}`,
-    ...targetLines(leaving),
     ...next.map((one) => `Next: ${program} ${one}`),
   );
 }
@@ -443,27 +434,25 @@ async function reloaded({ signal, terminal }: CommandContext, settings: LocalSet
 }
 
 /** Shows the effect without making the change: exit code 0. */
-async function showWhatWouldGo(context: CommandContext, leaving: Leaving): Promise<void> {
-  const { terminal, program } = context;
-  const { name, known, stored, targets, edit } = leaving;
-  const signIn = known === null ? null : (await readSignIns([known], context.clock)).get(known.name);
+function showWhatWouldGo({ terminal, program, cwd }: CommandContext, leaving: Leaving): void {
+  const { name, known, stored, edit } = leaving;
   const again = `${program} connectors remove ${name} --data --yes`;
+  const targets = targetsLeft(leaving);
   terminal.printJson({
     connector: name,
     isDone: false,
     file: edit?.file ?? null,
     stored: stored.map(({ sink, ...one }) => ({ sink: sink.name, ...one })),
     targets,
-    signIn: signIn?.state ?? null,
     command: again,
   });
-  if (stored.length === 0) terminal.print(`${name}: nothing is stored of it.`);
-  for (const one of stored) terminal.print(...storedLines(name, one, known));
-  if (signIn && signIn.state !== 'signed-out') terminal.print('  Its sign-in would be given back.');
-  if (edit !== null) {
-    terminal.print(`  Its entry in ${relative(context.cwd, edit.file) || edit.file} would go.`);
-  }
-  terminal.print(...targetLines(leaving), `Nothing was changed. To do it: ${again}`);
+  terminal.print(
+    ...(stored.length === 0 ? [`${name}: nothing is stored of it.`] : []),
+    ...stored.flatMap((one) => storedLines(name, one, known)),
+    ...(edit === null ? [] : [`  Its entry in ${relative(cwd, edit.file) || edit.file} would go.`]),
+    ...(targets.length === 0 ? [] : [`  Its rows leave ${targets.join(', ')} with the next publication.`]),
+    `Nothing was changed. To do it: ${again}`,
+  );
 }
 
 function storedLines(
@@ -486,24 +475,12 @@ function storedLines(
   ];
 }
 
-function targetLines(leaving: Leaving): readonly string[] {
-  const lines = leaving.targets.map(({ target, entities }) => {
-    if (entities === null) return `Target ${target} cannot be reached; it may hold it too.`;
-    const has = `Target ${target} holds ${counted(entities, 'entity', 'entities')} of it`;
-    return isStillPublished(leaving, target)
-      ? `${has}: the next publication starts generations without rows.`
-      : `${has}, and no other connector is published there: what it holds stays until you remove it.`;
-  });
-  if (lines.length === 0) return [];
-  return [
-    ...lines,
-    'SQL and dbt sources that "publish schema" wrote name its tables: write them again afterwards.',
-  ];
-}
-
-/** Whether a target still has a connector after the removal. */
-function isStillPublished({ edit, settings }: Leaving, target: string): boolean {
-  return ((edit?.settings ?? settings).publish.get(target)?.connectors.length ?? 0) > 0;
+/** Targets that it is published into, and that still have another connector. */
+function targetsLeft({ edit, settings, name }: Leaving): readonly string[] {
+  const { publish } = edit?.settings ?? settings;
+  return targetsOfConnector(settings, name).flatMap((one) =>
+    (publish.get(one.name)?.connectors.length ?? 0) > 0 ? [one.name] : [],
+  );
 }
 
 function removedText({ cwd }: CommandContext, name: string, { file }: ConfigEdit): string {

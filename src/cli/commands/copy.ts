@@ -11,7 +11,7 @@ import type { ConnectorSettings, SinkSettings } from '../../settings/settings.ts
 import { count, counted, duration } from '../../telemetry/format.ts';
 import { showLive } from '../../telemetry/progress.ts';
 import { command, type CommandContext } from '../command.ts';
-import { type ExitCode, exitCodes, gravestExitCode, reportFailureOf } from '../output/exit-codes.ts';
+import { forEachOf } from '../output/exit-codes.ts';
 
 export const copy = command({
   argument: [
@@ -45,7 +45,7 @@ Examples:
       const how = flags.reopen ? 'reopen' : 'discard';
       const sink = sinkOf(flags.reopen ? 'from' : 'to');
       if (names.length === 0) throw usage(`--${how}: name the connectors.`);
-      return await forEach(context, chosenConnectors(settings, names), async ({ name }) => {
+      return await forEachOf(context, chosenConnectors(settings, names), marksOf, async ({ name }) => {
         const isDone = await undoCopy(how, sink, name, context.clock);
         const kind = flags.reopen ? 'copy-reopened' : 'copy-discarded';
         context.terminal.printJson({ kind, connector: name, sink: sink.name, isDone });
@@ -58,7 +58,7 @@ Examples:
     const connectors =
       names.length > 0 ? chosenConnectors(settings, names) : await connectorsHeld(settings, from);
     const copies: EndedCopy[] = [];
-    const code = await forEach(context, connectors, async (connector) => {
+    const code = await forEachOf(context, connectors, marksOf, async (connector) => {
       const end = await copyShown(context, { connector: connector.name, from, to });
       const copy = { connector, end, from, to, program: context.program };
       copies.push(copy);
@@ -106,30 +106,7 @@ async function copyShown(
   });
 }
 
-/** Runs the copies one after the other; a failed one does not stop the others. */
-async function forEach(
-  { terminal, signal }: CommandContext,
-  connectors: readonly ConnectorSettings[],
-  work: (connector: ConnectorSettings) => Promise<void>,
-): Promise<ExitCode> {
-  const codes: ExitCode[] = [];
-  for (const connector of connectors) {
-    try {
-      await work(connector);
-    } catch (error) {
-      const { name } = connector;
-      if (signal.aborted) {
-        terminal.note(`${name}: interrupted; what is copied stays. Run the same command again to resume.`);
-        return gravestExitCode([...codes, exitCodes.interrupted]);
-      }
-      codes.push(reportFailureOf({ terminal }, name, error, { kind: 'copy-error', connector: name }));
-    }
-  }
-  if (connectors.length > 1 && codes.length > 0) {
-    terminal.note(`${counted(codes.length, 'connector')} of ${connectors.length} failed.`);
-  }
-  return gravestExitCode(codes);
-}
+const marksOf = (connector: string) => ({ kind: 'copy-error', connector }) as const;
 
 export interface EndedCopy {
   readonly connector: ConnectorSettings;

@@ -21,7 +21,7 @@ import type { MaskEnd, PurgedOf } from '../../sinks/requests.ts';
 import { count, counted } from '../../telemetry/format.ts';
 import { allowByAgeText, leftText, withheldByAgeText } from '../../wording/connector-text.ts';
 import { command, type CommandContext, type FlagsOf } from '../command.ts';
-import { type ExitCode, exitCodes, gravestExitCode, reportFailureOf } from '../output/exit-codes.ts';
+import { type ExitCode, exitCodes, forEachOf, gravestExitCode } from '../output/exit-codes.ts';
 import { indentedTable, leftColumns, rightColumns } from '../output/text-table.ts';
 import { readFilter } from './search.ts';
 import { pruneConnector } from '../../app/apply-retention.ts';
@@ -238,43 +238,38 @@ Examples:
   run: async (context, { dryRun, allowDeletes }, names) => {
     const { terminal, clock, signal, program } = context;
     const settings = await context.settings();
-    const codes: ExitCode[] = [];
-    for (const connector of chosenConnectors(settings, names)) {
-      try {
-        const how = { clock, signal, isDryRun: dryRun, allowDeletes };
-        const { entities, withheld, left } = await pruneConnector(settings, connector, how);
-        const targets = dryRun ? [] : await cleanTargets(settings, connector, { clock, signal });
-        terminal.printJson({
-          connector: connector.name,
-          isDone: !dryRun,
-          entities,
-          withheld: withheld.map(({ kind: _kind, ...one }) => one),
-          left,
-          targets: targets.map((one) => ({ ...one })),
-        });
-        const found = entities.filter((one) => one.rows + one.quarantined + one.files + one.versions > 0);
-        const what = dryRun ? 'would be removed' : 'removed';
-        if (found.length > 0) {
-          const rows = found.map(({ entity, rows: deleted, quarantined, files, versions }) => [
-            entity,
-            ...[deleted, quarantined, files, versions].map(count),
-          ]);
-          terminal.print(`${connector.name}: ${what}`, ...indentedTable(prunedColumns, rows));
-        } else if (withheld.length === 0) {
-          terminal.print(`${connector.name}: nothing is older than the config keeps`);
-        } else terminal.print(`${connector.name}: nothing ${what}`);
-        terminal.print(...withheld.map((one) => `  ${withheldByAgeText(one)}`));
-        if (withheld.length > 0) terminal.print(`  ${allowByAgeText(connector.name, program)}`);
-        terminal.print(...[...left.map(leftText), ...targets.map(cleanedText)].map((line) => `  ${line}`));
-        const isLeft = left.length > 0 || targets.some(({ problem }) => problem !== null);
-        codes.push(isLeft ? exitCodes.degraded : exitCodes.ok);
-        if (withheld.length > 0) codes.push(exitCodes.guard);
-      } catch (error) {
-        signal.throwIfAborted();
-        codes.push(reportFailureOf(context, connector.name, error, { connector: connector.name }));
-      }
-    }
-    return gravestExitCode(codes);
+    const marksOf = (connector: string) => ({ connector });
+    return await forEachOf(context, chosenConnectors(settings, names), marksOf, async (connector) => {
+      const how = { clock, signal, isDryRun: dryRun, allowDeletes };
+      const { entities, withheld, left } = await pruneConnector(settings, connector, how);
+      const targets = dryRun ? [] : await cleanTargets(settings, connector, { clock, signal });
+      terminal.printJson({
+        connector: connector.name,
+        isDone: !dryRun,
+        entities,
+        withheld: withheld.map(({ kind: _kind, ...one }) => one),
+        left,
+        targets: targets.map((one) => ({ ...one })),
+      });
+      const found = entities.filter((one) => one.rows + one.quarantined + one.files + one.versions > 0);
+      const what = dryRun ? 'would be removed' : 'removed';
+      const rows = found.map(({ entity, rows: deleted, quarantined, files, versions }) => [
+        entity,
+        ...[deleted, quarantined, files, versions].map(count),
+      ]);
+      terminal.print(
+        `${connector.name}: ${rows.length === 0 ? `nothing ${what}` : what}`,
+        ...(rows.length === 0 ? [] : indentedTable(prunedColumns, rows)),
+        ...withheld.map((one) => `  ${withheldByAgeText(one)}`),
+        ...(withheld.length === 0 ? [] : [`  ${allowByAgeText(connector.name, program)}`]),
+        ...[...left.map(leftText), ...targets.map(cleanedText)].map((line) => `  ${line}`),
+      );
+      const isLeft = left.length > 0 || targets.some(({ problem }) => problem !== null);
+      return gravestExitCode([
+        isLeft ? exitCodes.degraded : exitCodes.ok,
+        withheld.length > 0 ? exitCodes.guard : exitCodes.ok,
+      ]);
+    });
   },
 });
 

@@ -19,14 +19,7 @@ import { formatDuration } from '../../settings/texts.ts';
 import { count, counted, longAgo, printable, sizeText, toTheMinute } from '../../telemetry/format.ts';
 import { unfinishedPurgeText } from '../../wording/connector-text.ts';
 import { command, type CommandContext, durationOf } from '../command.ts';
-import {
-  errorDocument,
-  type ExitCode,
-  exitCodeOfError,
-  exitCodes,
-  gravestExitCode,
-  reportFailureOf,
-} from '../output/exit-codes.ts';
+import { errorDocument, type ExitCode, exitCodeOfError, exitCodes, forEachOf } from '../output/exit-codes.ts';
 import { picked } from '../output/json-text.ts';
 import { indentedTable, leftColumns, rightColumns } from '../output/text-table.ts';
 import { showPublication, staleEntities, staleText } from './publish/show-publication.ts';
@@ -216,19 +209,11 @@ async function ofEachTarget(
   work: (target: PublishSettings, settings: LocalSettings) => Promise<ExitCode>,
 ): Promise<ExitCode> {
   const settings = await context.settings();
-  const codes: ExitCode[] = [];
-  for (const target of chosenTargets(settings, names)) {
-    context.signal.throwIfAborted();
-    try {
-      checkTargets(settings, [target]);
-      codes.push(await work(target, settings));
-    } catch (error) {
-      context.signal.throwIfAborted();
-      const { name } = target;
-      codes.push(reportFailureOf(context, name, error, { kind: 'publication-error', target: name }));
-    }
-  }
-  return gravestExitCode(codes);
+  const marksOf = (target: string) => ({ kind: 'publication-error', target }) as const;
+  return await forEachOf(context, chosenTargets(settings, names), marksOf, async (target) => {
+    checkTargets(settings, [target]);
+    return await work(target, settings);
+  });
 }
 
 const publishSchema = command({

@@ -9,7 +9,7 @@ import { actionDetail } from '../../wording/connector-text.ts';
 import { failureText } from '../../wording/run-report-table.ts';
 import { command, type CommandContext, oneOf, wholeNumber } from '../command.ts';
 import { runReportText } from '../output/show-run.ts';
-import { fits, fittingTable, leftColumns, rightColumns, type Rows, textTable } from '../output/text-table.ts';
+import { fittingTable, leftColumns, rightColumns, textTable } from '../output/text-table.ts';
 
 const defaultLimit = 20;
 const states = ['running', 'ok', 'partial', 'degraded', 'failed', 'interrupted'] as const;
@@ -65,13 +65,11 @@ function showRun(context: CommandContext, run: RunSummary): void {
 /** A run; a copied run is in two sinks. */
 export type ShownRun = RunSummary & { readonly sink: string };
 
-/** Shows the sink if there are several, and the start if it fits: a run's id begins with it. */
+/** Shows the sink if there are several. A run's id begins with its start. */
 export function runsTable(runs: readonly ShownRun[], width: number | null): readonly string[] {
   const hasSinks = new Set(runs.map(({ sink }) => sink)).size > 1;
-  const rowsWith = (hasStart: boolean): Rows =>
-    runs.map((run) => [...runRow(run, hasSinks, hasStart), reasonOf(run)]);
-  const isWide = fits(textTable(columns.slice(0, -1), rowsWith(true)), width);
-  return fittingTable(columns, rowsWith(isWide), width);
+  const rows = runs.map((run) => [...runRow(run, hasSinks), reasonOf(run)]);
+  return fittingTable(columns, rows, width);
 }
 
 /** The reason why a run did not succeed. */
@@ -84,7 +82,7 @@ function reasonOf({ report }: RunSummary): string {
   return `! ${failureText(first)}${more > 0 ? `; and ${count(more)} more` : ''}`;
 }
 
-function runRow(run: ShownRun, hasSinks: boolean, hasStart: boolean): readonly string[] {
+function runRow(run: ShownRun, hasSinks: boolean): readonly string[] {
   const { report } = run;
   return [
     run.run,
@@ -92,14 +90,13 @@ function runRow(run: ShownRun, hasSinks: boolean, hasStart: boolean): readonly s
     hasSinks ? run.sink : '',
     run.kind === 'sync' ? '' : run.kind,
     run.state,
-    hasStart ? run.startedAt : '',
     run.finishedAt === null ? '' : duration(Date.parse(run.finishedAt) - Date.parse(run.startedAt)),
     ...(report === null ? ['', ''] : [count(recordsRead(report)), count(rowsWritten(report))]),
   ];
 }
 
 const columns = [
-  ...leftColumns('run', 'connector', 'sink', 'kind', 'state', 'started'),
+  ...leftColumns('run', 'connector', 'sink', 'kind', 'state'),
   ...rightColumns('took', 'read', 'written'),
   ...leftColumns('why'),
 ];

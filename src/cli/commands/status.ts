@@ -80,14 +80,19 @@ Examples:
         }),
       ),
       ...page.sums,
-      unreadableSinks: page.unreadableSinks,
+      unreadableSinks: page.unreadable.map(({ sink, connectors, error }) => ({
+        sink: sink.name,
+        connectors: connectors.map(({ name }) => name),
+        error: errorDocument(error),
+      })),
     });
     const width = terminal.columns();
     const lines = shown.flatMap((one) => statusText(one, { program, nowMs, width }));
     terminal.print(...lines.flatMap((line) => wrapped(line, width)));
     terminal.note(...page.remarks);
     const isDamaged = shown.some(({ damagedFiles }) => damagedFiles.length > 0);
-    return gravestExitCode([isDamaged ? exitCodes.failed : exitCodes.ok, page.exitCode]);
+    const unread = page.unreadable.map(({ error }) => exitCodeOfError(error));
+    return gravestExitCode([isDamaged ? exitCodes.failed : exitCodes.ok, ...unread]);
   },
 });
 
@@ -250,7 +255,7 @@ const columns = [
 ];
 
 /**
- * The connectors in a list, their state, and the counts of all connectors that the list is about. A sink that cannot be
+ * The connectors that match the flags, as many as are shown, and the counts of all named ones. A sink that cannot be
  * read does not hide the others. Throws USAGE for a flag that is no number, and where no sink can be read.
  */
 async function openListPage(chosen: readonly ConnectorSettings[], flags: ListFlags, nowMs: number) {
@@ -264,36 +269,25 @@ async function openListPage(chosen: readonly ConnectorSettings[], flags: ListFla
     ...(flags.failing ? (['failed', 'incomplete'] as const) : []),
     ...(flags.late ? (['late'] as const) : []),
   ];
-  const isNarrowed = asked.length > 0;
-  const matching = all.filter(({ health }) => !isNarrowed || asked.some((word) => health.words.has(word)));
-  const shown = matching.slice(0, limit === 0 ? undefined : limit);
+  const matching = all.filter(
+    ({ health }) => asked.length === 0 || asked.some((word) => health.words.has(word)),
+  );
+  const connectors = matching.slice(0, limit === 0 ? undefined : limit).map((one) => one.connector);
   const total = matching.length;
   const counts = countWords(all.map(({ health }) => health));
+  const isPart = connectors.length < total || asked.length > 0;
   return {
-    connectors: shown.map(({ connector }) => connector),
+    connectors,
     overviews,
-    /**
-     * Members of the JSON: `total` counts the connectors that match the flags, on all pages; `counts` are of all named
-     * ones.
-     */
+    unreadable,
     sums: { total, counts },
-    /** The sinks that could not be read, for the JSON. */
-    unreadableSinks: unreadable.map(({ sink, connectors, error }) => ({
-      sink: sink.name,
-      connectors: connectors.map(({ name }) => name),
-      error: errorDocument(error),
-    })),
-    /**
-     * Remarks below the list: the number of connectors that the page leaves out, and the sinks that could not be read.
-     */
     remarks: [
-      ...(shown.length < total || isNarrowed ? [pageRemark(shown.length, total, counts)] : []),
+      ...(isPart ? [pageRemark(connectors.length, total, counts)] : []),
       ...unreadable.map(
-        ({ sink, connectors, error }) =>
-          `Not shown: ${counted(connectors.length, 'connector')} of the sink "${sink.name}". ${error.message}`,
+        (one) =>
+          `Not shown: ${counted(one.connectors.length, 'connector')} of the sink "${one.sink.name}". ${one.error.message}`,
       ),
     ],
-    exitCode: gravestExitCode(unreadable.map(({ error }) => exitCodeOfError(error))),
   };
 }
 

@@ -1,9 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
-import { firstReports } from '../../app/find-run.ts';
 import { openApp } from '../../app/open-app.ts';
-import { ordinaryPublication, publishTarget } from '../../app/publish-target.ts';
 import { recordsRead, rowsWritten } from '../../app/run-totals.ts';
 import { usage } from '../../core/errors.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../definitions/load-definitions.ts';
@@ -11,12 +9,12 @@ import { maxSampleRevision } from '../../sample/sample-values.ts';
 import type { Service } from '../../service/start-service.ts';
 import { targetNamed } from '../../settings/choices.ts';
 import { loadSettings } from '../../settings/load-settings.ts';
-import type { LocalSettings, Settings } from '../../settings/settings.ts';
+import type { Settings } from '../../settings/settings.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
 import { querySqliteSink } from '../../sinks/sqlite/readers.ts';
 import { count, counted, duration } from '../../telemetry/format.ts';
 import { command, type CommandContext, wholeNumber } from '../command.ts';
-import { publicationDocument, publicationText } from '../commands/publish/show-publication.ts';
+import { showPublication } from '../commands/publish/show-publication.ts';
 import { logLevel, shellWord } from '../environment.ts';
 import { registerSecrets } from '../load-config.ts';
 import { exitCodeOfReport, exitCodes, gravestExitCode } from '../output/exit-codes.ts';
@@ -114,39 +112,24 @@ async function startService(portText: string, clientSecret: string, revision: nu
   });
 }
 
-/** Sums up the calls and writes of the demo's runs, compared with the first complete read. */
-function totalsText(reports: readonly RunReport[], first: readonly RunReport[], ms: number) {
+/** Sums up the calls and writes of the demo's runs. */
+function totalsText(reports: readonly RunReport[], ms: number) {
   const written = sumOf(reports, rowsWritten);
-  const deleted = sumOf(
-    reports.flatMap(({ entities }) => entities),
-    (entity) => entity.deleted,
-  );
+  const entities = reports.flatMap((report) => report.entities);
+  const deleted = sumOf(entities, (entity) => entity.deleted);
+  const calls = sumOf(reports, (report) => report.calls);
   const verdict =
     written + deleted === 0
       ? 'Nothing has changed: 0 rows written'
       : `${counted(written, 'row')} written${deleted === 0 ? '' : `, ${count(deleted)} marked as deleted`}`;
   return [
-    `${costsText(reports, ' read')} over HTTP,`,
+    `${counted(sumOf(reports, recordsRead), 'record')} read in ${counted(calls, 'call')} over HTTP,`,
     `${verdict} (${duration(ms)}).`,
     'Pages overlap on purpose, so that no record slips between two of them: a record',
     'that came twice counts as duplicate. _extra keeps values that have no column.',
     'A listing is one list that the API was asked for, such as the members of one',
     'mailing list; complete: yes means that each one asked for was read to its end.',
-    ...(first.length === 0
-      ? []
-      : [
-          `The first run read ${costsText(first)}. Where the API can tell`,
-          'what has changed, this run asked for changes only (so says the column complete);',
-          'deletes there show at the next complete read. Blocks and comments of unchanged',
-          'pages were skipped; the rest was read and compared. Records that seem deleted',
-          'are checked one by one where the API allows it.',
-        ]),
   ];
-}
-
-function costsText(reports: readonly RunReport[], read = ''): string {
-  const calls = sumOf(reports, (report) => report.calls);
-  return `${counted(sumOf(reports, recordsRead), 'record')}${read} in ${counted(calls, 'call')}`;
 }
 
 function sumOf<One>(all: readonly One[], of: (one: One) => number): number {
@@ -219,29 +202,25 @@ async function runDemo(context: CommandContext, flags: DemoFlags & { readonly ui
     `The local API runs at ${service.url} with sample data\nfor ${counted(service.connectors.length, 'connector')}${revision === 0 ? '' : `, changed as in ${counted(revision, 'day')} of use`}. ${isFirst ? 'Reading all of it' : 'Reading what has changed'}:\n`,
   );
   const settings = await opened.settings();
-  const { reports, first } = await syncAll(context, settings);
+  const reports = await syncAll(context, settings);
   if (context.signal.aborted) {
     terminal.note('Stopped; everything read so far is stored. Run the same command again to resume.');
     return exitCodes.interrupted;
   }
   const database = join(directory, demoDatabase);
   const answers = demoQueries.map((query) => ({ ...query, rows: querySqliteSink(database, query.sql) }));
-  const published = await publishDemo(context, settings);
-  const written = reports.reduce((sum, report) => sum + rowsWritten(report), 0);
+  const written = sumOf(reports, rowsWritten);
   const ms = clock.now() - startedMs;
   terminal.printJson({ kind: 'demo', database, written, ms, answers });
-  const lines = [
-    ...totalsText(reports, first, ms),
+  terminal.print(
+    ...totalsText(reports, ms),
     ...answers.flatMap(answerText),
     '',
     'Published for a warehouse, as numbered publications in files of Parquet:',
-    `  ${published}`,
-    ...stepsAfter(context, relative(context.cwd, database), relative(context.cwd, directory), {
-      revision,
-      ui: flags.ui,
-    }),
-  ];
-  terminal.print(...lines);
+  );
+  await showPublication(context, settings, targetNamed(settings, demoParquet), 'after-sync');
+  const [file, folder] = [relative(context.cwd, database), relative(context.cwd, directory)];
+  terminal.print(...stepsAfter(context, file, folder, { revision, ui: flags.ui }));
   if (flags.ui) {
     terminal.print('', 'The pages of what is stored:');
     await showPages(context, () => Promise.resolve(settings), { host: '127.0.0.1', port: 0 }, false);
@@ -249,8 +228,7 @@ async function runDemo(context: CommandContext, flags: DemoFlags & { readonly ui
   return gravestExitCode(reports.map(exitCodeOfReport));
 }
 
-/** `first`: the reports of the first complete read; empty where this was the first. */
-async function syncAll(context: CommandContext, settings: Settings) {
+async function syncAll(context: CommandContext, settings: Settings): Promise<readonly RunReport[]> {
   await using app = await openApp({
     settings,
     clock: context.clock,
@@ -268,7 +246,7 @@ async function syncAll(context: CommandContext, settings: Settings) {
     reports.push(report);
     context.terminal.print('');
   }
-  return { reports, first: await firstReports(settings, reports) };
+  return reports;
 }
 
 type Rows = ReturnType<typeof querySqliteSink>;
@@ -312,25 +290,8 @@ function stepsAfter(
       : []),
     ['Write a config for your own connectors:', `${program} init`],
   ];
-  return nextSteps(steps);
-}
-
-/** Publishes the demo's data as Parquet; returns the line that says so. */
-async function publishDemo(context: CommandContext, settings: LocalSettings): Promise<string> {
-  const { terminal, clock, signal } = context;
-  const target = targetNamed(settings, demoParquet);
-  terminal.note('Publishing it as Parquet ...');
-  const startedMs = clock.now();
-  const end = await publishTarget(target, {
-    ...ordinaryPublication,
-    clock,
-    signal,
-    onProgress: () => undefined,
-    notifier: null,
-  });
-  const ms = clock.now() - startedMs;
-  terminal.printJson(publicationDocument(target, end, ms));
-  return publicationText(target, end, ms, context, true)[0] ?? '';
+  // Each purpose stands above its command: side by side they would not fit a narrow terminal.
+  return ['', 'Next:', ...steps.flatMap(([why, one]) => [`  ${why}`, `    ${one}`])];
 }
 
 /** One line for a shell, which queries an entity's publication with DuckDB. `directory` is the demo's. */
@@ -338,13 +299,4 @@ function duckdbCommand(directory: string): string {
   const files = join(directory, demoParquet, 'newsletter', 'campaigns', '**', '*.parquet');
   const sql = `FROM '${files.replaceAll("'", "''")}'`;
   return `duckdb -c ${/["$`\\!]/.test(sql) ? shellWord(sql) : `"${sql}"`}`;
-}
-
-/** Shows the purpose of each command above it: side by side they would not fit a narrow terminal. */
-function nextSteps(steps: readonly (readonly string[])[]): readonly string[] {
-  return [
-    '',
-    'Next:',
-    ...steps.flatMap(([why, ...commands]) => [`  ${why}`, ...commands.map((one) => `    ${one}`)]),
-  ];
 }

@@ -141,3 +141,26 @@ export function reportFailureOf(
   if (!terminal.isJson) terminal.note(`${name}: ${document.message}${remark}`);
   return exitCodeOfError(error);
 }
+
+/**
+ * Works on one connector or target after the other; a failed one does not stop the others. Throws the signal's reason
+ * once it is aborted.
+ */
+export async function forEachOf<One extends { readonly name: string }>(
+  context: { readonly terminal: Terminal; readonly signal: AbortSignal },
+  all: readonly One[],
+  marksOf: (name: string) => FailureMarks,
+  work: (one: One) => Promise<ExitCode | void>,
+): Promise<ExitCode> {
+  const codes: ExitCode[] = [];
+  for (const one of all) {
+    context.signal.throwIfAborted();
+    try {
+      codes.push((await work(one)) ?? exitCodes.ok);
+    } catch (error) {
+      context.signal.throwIfAborted();
+      codes.push(reportFailureOf(context, one.name, error, marksOf(one.name)));
+    }
+  }
+  return gravestExitCode(codes);
+}

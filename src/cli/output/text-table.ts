@@ -6,7 +6,7 @@ interface TableColumn {
 }
 
 /** Rows of a table, with a cell for each column. */
-export type Rows = readonly (readonly string[])[];
+type Rows = readonly (readonly string[])[];
 
 type Columns = readonly TableColumn[];
 
@@ -170,7 +170,7 @@ function widthOfLines(lines: readonly string[]): number {
 }
 
 /** Whether every line fits into the width (null: any does). */
-export function fits(lines: readonly string[], width: number | null): boolean {
+function fits(lines: readonly string[], width: number | null): boolean {
   return width === null || widthOfLines(lines) <= width;
 }
 

@@ -72,7 +72,7 @@ export async function showPublication(
 }
 
 /** The result of a publication, for programs. */
-export function publicationDocument({ name }: PublishSettings, end: TargetEnd, ms: number) {
+function publicationDocument({ name }: PublishSettings, end: TargetEnd, ms: number) {
   const head = { kind: 'publication', target: name, ms, cleaned: end.cleaned } as const;
   switch (end.kind) {
     case 'nothing-stored':
@@ -114,7 +114,7 @@ function entityDocument(entity: PublishedEntity) {
 }
 
 /** The result of a publication, for a person. */
-export function publicationText(
+function publicationText(
   { name }: PublishSettings,
   end: PublishEnd,
   ms: number,
