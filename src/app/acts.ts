@@ -1,6 +1,6 @@
 import { instant } from '../core/clock.ts';
 import { SyncError, usage } from '../core/errors.ts';
-import type { ConnectorName } from '../core/names.ts';
+import type { ConnectorName, RunId } from '../core/names.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
 import type { Queues } from '../jobs/open-queues.ts';
 import type { ServedSink } from '../jobs/worker-context.ts';
@@ -12,6 +12,7 @@ import type {
   PublishSettings,
   SinkSettings,
 } from '../settings/settings.ts';
+import type { Pause } from '../sinks/lease.ts';
 import type { EntityStatus } from '../sinks/ledger-reader.ts';
 import { accessSink, openSink, storedStatus } from '../sinks/registry.ts';
 import type { ResetCounts, ResetScope } from '../sinks/requests.ts';
@@ -27,6 +28,7 @@ import {
   servedSink,
   sinkIdOf,
 } from './reach-queues.ts';
+import type { undoRun as UndoRun } from './undo-run.ts';
 
 /**
  * What a person does to connectors, a run or a target, by a command or on a page. Throws `SyncError`, mostly USAGE, for
@@ -63,8 +65,26 @@ interface ActHow {
    * Called with each thing that was done, as text for a person, with details below it, and as a document for a program.
    * A call without a document is a remark about the whole.
    */
-  readonly tell: (line: string, document?: object, details?: readonly string[]) => void;
+  readonly tell: (line: string, document?: Done, details?: readonly string[]) => void;
 }
+
+type Queued = Awaited<ReturnType<Queues['enqueue']>>;
+
+/** What was done, for programs. */
+type Done =
+  | { readonly connector: ConnectorName; readonly paused: Pause; readonly running: RunId | null }
+  | { readonly connector: ConnectorName; readonly wasPaused: boolean }
+  | ({ readonly connector: ConnectorName } & Queued)
+  | ({ readonly target: string } & Queued)
+  | {
+      readonly run: RunId;
+      readonly connector: ConnectorName;
+      readonly isCancelRequested: true;
+      readonly isProcessGone: boolean;
+    }
+  | ({ readonly connector: ConnectorName; readonly of: RunId; readonly rows: number } & Undone);
+
+type Undone = Awaited<ReturnType<typeof UndoRun>>;
 
 export const defaultReason = 'paused by hand';
 
