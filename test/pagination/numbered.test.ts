@@ -498,11 +498,7 @@ describe('gaps', () => {
       }
       // A first page that is short, and three pages in a row without a record, are the patterns that are not found.
       for (const row of block(0, cap)) hidden.delete(row);
-      let run = 0;
-      for (const row of all) {
-        run = hidden.has(row) && run < 2 * cap ? run + 1 : 0;
-        if (run === 0) hidden.delete(row);
-      }
+      showAfter(2 * cap, all, hidden);
       // A total that leaves out rows that do not exist would be too low.
       for (const row of block(count, 3 * cap)) hidden.delete(row);
       const made: MadeUpPaging = {
@@ -517,6 +513,8 @@ describe('gaps', () => {
         ),
         hidden,
       };
+      // By offset, the last record of a page with gaps may stand a page behind the place that its length tells.
+      if (made.kind === 'offset') showAfter(1.4 * cap, all, hidden);
       const said: Declared = {
         maxSize: cap,
         isFixed: false,
@@ -536,3 +534,12 @@ describe('gaps', () => {
     }
   });
 });
+
+/** Leaves at most so many rows hidden in a row. */
+function showAfter(most: number, rows: readonly string[], hidden: Set<string>): void {
+  let run = 0;
+  for (const row of rows) {
+    run = hidden.has(row) && run < most ? run + 1 : 0;
+    if (run === 0) hidden.delete(row);
+  }
+}
