@@ -325,7 +325,7 @@ function waysOf(name: string, scheme: JsonObject, beside: readonly NamedScheme[]
   }
 }
 
-/** Adds the fields of the credentials: those that the scheme needs, by these names, and one for each scheme `beside` it. */
+/** Adds the fields of the credentials: those that the scheme needs, by these names, and one for each `beside` it. */
 function withConfig(
   scheme: JsonObject,
   fields: readonly string[],
