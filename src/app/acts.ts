@@ -31,8 +31,8 @@ import {
 import type { undoRun as UndoRun } from './undo-run.ts';
 
 /**
- * What a person does to connectors, a run or a target, by a command or on a page. Throws `SyncError`, mostly USAGE, for
- * what cannot be done now; then nothing was done.
+ * An act of a person on a connector, a run or a target, by a command or on a page. Throws `SyncError`, mostly USAGE,
+ * where it cannot be done now; then nothing was done.
  */
 export type Act<Subject> = (of: Subject, world: ActWorld) => Promise<PreparedAct>;
 
@@ -70,7 +70,7 @@ interface ActHow {
 
 type Queued = Awaited<ReturnType<Queues['enqueue']>>;
 
-/** What was done, for programs. */
+/** The result of an act, for programs. */
 type Done =
   | { readonly connector: ConnectorName; readonly paused: Pause; readonly running: RunId | null }
   | { readonly connector: ConnectorName; readonly wasPaused: boolean }

@@ -407,7 +407,7 @@ function faultOf(error: Error): NetworkFault | null {
   return found === undefined ? null : { kind: found[1], code, text: `${found[2]} (${code})` };
 }
 
-/** What the head of an answer says about the file in its body. The name is untrusted: fit for no path or terminal. */
+/** Facts about the file in the body, from the head of an answer. The name is untrusted: fit for no path or terminal. */
 export function fileHead({ status, header }: Head) {
   const encoding = header('content-encoding')?.trim().toLowerCase() ?? '';
   const isPlain = encoding === '' || encoding === 'identity';

@@ -47,7 +47,7 @@ export async function prepareAct(name: ActName, query: ActQuery, world: PageActW
 
 interface Choice {
   readonly isFor: (one: ListedConnector) => boolean;
-  /** What is said of the others, and where there are only others. */
+  /** Text about the others, and the text where there are only others. */
   readonly others: string;
   readonly nothing: string;
 }

@@ -364,7 +364,7 @@ function withheldText({ entity, withheld, withheldBecause, withholding }: Missin
   return `! ${entity}: ${counted(withheld, 'row')} ${kept}${why}${against}`;
 }
 
-/** What is counted against the limit, and the limit. */
+/** The count that is compared with the limit, and the limit. */
 function withholdingFacts(withholding: Withholding): readonly string[] {
   const { dayAgo, deletedInDay, below, maxDeleteShare, minDeleteRows } = withholding;
   const along = withholding.along

@@ -25,7 +25,7 @@
  * `position`, `failure` and `ready` are set only while it is due; a fresh start alone keeps a position for when the
  * root is found again. `midway`: the walk began where one of an earlier chain had stopped.
  *
- * What its walks proved: `marker` is the parent's change value at the last seal, `found_marker` at the last finding
+ * Proofs of its walks: `marker` is the parent's change value at the last seal, `found_marker` at the last finding
  * (null: not settled). `sealed_scope`: under which definition, and of what leads to others under which choices, it was
  * sealed; what was concluded then holds only for runs that read the same. `absence`: what the walks of this chain prove
  * of rows that they did not meet; `full_at`: when the chain began whose full walk has been swept; `sweep_origin`: the

@@ -128,8 +128,8 @@ export interface ReadSqliteOptions {
 export interface ReadableSqlite extends ReadableDatabase {
   read<Result>(work: (tx: SqliteTx) => Promise<Result>): Promise<Result>;
   /**
-   * Of a watched file: another number whenever something was committed to it, by this process or another. Asked for in
-   * front of a read, it shows later whether that read is still current.
+   * A number that changes whenever this process or another commits to a watched file. Asked for in front of a read, it
+   * shows later whether that read is still current.
    */
   mark(): Promise<number>;
 }
