@@ -208,7 +208,7 @@ function statusOf(
   const recordsOf = new Map(ledger.entities.map(({ entity, records }) => [entity, records]));
   const entities = searchableEntities(definition).map(({ name }) => ({
     entity: String(name),
-    /** Records that a search without a filter finds; null: it cannot be searched, or was declared since the last sync. */
+    /** Records of a search without a filter; null: it cannot be searched, or was declared since the last sync. */
     records: isSearchable(readiness) ? (recordsOf.get(name) ?? null) : null,
   }));
   return { readiness, entities, ...more };
