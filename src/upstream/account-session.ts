@@ -189,12 +189,15 @@ function openStored(
 ) {
   const { definition, connector, saveCredentials = null } = options;
   const signedIn = openSignedIn(connector, options.signIn ?? null);
+  /** Renewed tokens that cannot be saved: another who opens the account has newer ones, or others. */
+  const unsaved = new Map<string, Secret>();
+  const issuedOf = (credentials: OpenCredentials): Map<string, Secret> =>
+    credentials.auth?.kind === 'clientCredentials' ? laneOf(credentials).issued : unsaved;
   const parsed = (given: JsonObject): OpenCredentials => {
     const credentials = readCredentials(definition, upstream, given, connector);
-    const { issued } = laneOf(credentials);
     return withIssued(
       credentials,
-      [...issued].map(([field, secret]) => [field, secret.reveal()] as const),
+      [...issuedOf(credentials)].map(([field, secret]) => [field, secret.reveal()] as const),
     );
   };
   return {
@@ -211,8 +214,7 @@ function openStored(
       changed: Readonly<Record<string, string>>,
     ): Promise<OpenCredentials> => {
       if (before.auth?.kind === 'clientCredentials' || saveCredentials === null) {
-        const { issued } = laneOf(before);
-        for (const [field, value] of Object.entries(changed)) issued.set(field, new Secret(value));
+        for (const [field, value] of Object.entries(changed)) issuedOf(before).set(field, new Secret(value));
         return parsed(given);
       }
       const renewed = { ...given, ...changed };

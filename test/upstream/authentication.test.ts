@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { Authentication } from '../../src/definitions/upstream/upstream-file.ts';
 import { awaitRedirect } from '../../src/upstream/authorization.ts';
+import { openCallGate } from '../../src/upstream/call-gate.ts';
 import {
   failureOf,
   never,
@@ -263,6 +264,31 @@ describe('an access token that ended', () => {
     await account.list(list, never);
     await account.list(list, never);
     expect(tokenCalls()).toHaveLength(1);
+  });
+
+  it('is of no account that is opened afterwards: a check keeps nothing from the connector that it is for', async () => {
+    let newest = 0;
+    const server = await startThirdParty(({ path, headers }) => {
+      if (path === '/token') return { body: { access_token: `access-${(newest += 1)}` } };
+      return headers.authorization === `Bearer access-${newest}` ? empty : { status: 401, body: {} };
+    });
+    const stored: JsonObject[] = [{ refresh: 'refresh-1', id: 'app', secret: 's' }];
+    const common = {
+      baseUrl: server.origin,
+      auth: { ...refreshed(server.origin), rotates: false },
+      shape: shapeOf('access', 'refresh', 'id', 'secret'),
+      credentials: () => Promise.resolve(stored.at(-1) ?? {}),
+      sharedGate: openCallGate(),
+    };
+    await openTestAccount(common).list(list, never);
+    const account = openTestAccount({
+      ...common,
+      saveCredentials: (changed) => Promise.resolve(void stored.push(changed)),
+    });
+    await account.list(list, never);
+    newest += 1;
+    await account.list(list, never);
+    expect(stored.at(-1)).toMatchObject({ access: `access-${newest}` });
   });
 
   it('stays ended where the refresh token has ended too', async () => {

@@ -13,7 +13,7 @@ import type {
   Upstream,
   UpstreamRequest,
 } from '../../../src/definitions/upstream/upstream.ts';
-import { openCallGate, type CallGateOptions } from '../../../src/upstream/call-gate.ts';
+import { openCallGate, type CallGate, type CallGateOptions } from '../../../src/upstream/call-gate.ts';
 import { openUpstream, type UpstreamAccount } from '../../../src/upstream/open-upstream.ts';
 import { UpstreamFailure } from '../../../src/upstream/upstream-failure.ts';
 import { openUpstreamTransport } from '../../../src/upstream/upstream-transport.ts';
@@ -87,6 +87,8 @@ interface TestAccountOptions {
   readonly bodyTimeoutMs?: number;
   readonly clock?: Clock;
   readonly gate?: CallGateOptions;
+  /** A gate that other accounts have too. */
+  readonly sharedGate?: CallGate;
 }
 
 export const secretToken = 'planted-token-4711-abcdef';
@@ -157,7 +159,7 @@ export function openTestAccount(options: TestAccountOptions): UpstreamAccount {
     ...(options.resolve === undefined ? {} : { resolve: options.resolve }),
     limits: options.bodyTimeoutMs === undefined ? {} : { bodyTimeoutMs: options.bodyTimeoutMs },
   });
-  const gate = openCallGate(options.gate);
+  const gate = options.sharedGate ?? openCallGate(options.gate);
   const account = openUpstream({
     definition,
     credentials: typeof credentials === 'function' ? credentials : () => Promise.resolve(credentials),
