@@ -210,14 +210,9 @@ export function readJsonAnswer(
 }
 
 /** JSON that is nested so deeply would overflow the stack of what reads or writes it. */
-function isDeeperThan(root: JsonValue, most: number): boolean {
-  let level: readonly JsonValue[] = [root];
-  for (let depth = 0; level.length > 0; depth += 1) {
-    level = level.filter((value) => typeof value === 'object' && value !== null);
-    if (level.length > 0 && depth === most) return true;
-    level = level.flatMap((value): readonly JsonValue[] => Object.values(value as JsonObject));
-  }
-  return false;
+function isDeeperThan(value: JsonValue, most: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return most === 0 || Object.values(value).some((one: JsonValue) => isDeeperThan(one, most - 1));
 }
 
 /** Undefined where there is nothing at the path. Digits are positions in an array. */
