@@ -441,6 +441,7 @@ describe('tls', () => {
       ['CERT_HAS_EXPIRED', 'certificate has expired', /not accepted .* the clock/],
       ['EPROTO', 'wrong version number', /could not agree on TLS/],
       ['ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION', 'alert', /could not agree on TLS/],
+      ['ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED', 'alert', /could not agree on TLS/],
       ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'unable to verify', /not accepted/],
     ])('knows %s', (code, message, said) => {
       expect(tlsProblem(code, message)).toMatch(said);

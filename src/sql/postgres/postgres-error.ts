@@ -76,8 +76,12 @@ export function connectProblem(code: string, reason: string): string | null {
   return tlsProblem(code, reason);
 }
 
-/** Error codes of Node.js for certificates that are not accepted, and for failed handshakes. */
-const certificate = /CERT|UNABLE_TO_VERIFY_LEAF_SIGNATURE|^(INVALID_(CA|PURPOSE)|PATH_LENGTH_EXCEEDED)$/;
+/**
+ * Error codes of Node.js for certificates that are not accepted, and for failed handshakes: in those of alerts
+ * (CERTIFICATE_REQUIRED) the server speaks of a client's.
+ */
+const certificate =
+  /CERT(?!IFICATE)|UNABLE_TO_VERIFY_LEAF_SIGNATURE|^(INVALID_(CA|PURPOSE)|PATH_LENGTH_EXCEEDED)$/;
 const handshake = /^(EPROTO|ERR_(SSL|TLS|OSSL)_)/;
 /** Messages of `pg`, without a code, when a server declines TLS. */
 const withoutTls = /does not support SSL|error establishing an SSL connection/;
