@@ -27,7 +27,6 @@ await using client = openApiClient({
     clientId: 'bench',
     clientSecret: new Secret('bench'),
     organizationId: null,
-    lookups: { requestsPerSecond: 10, concurrency: 4, cacheForMs: 60_000 },
   },
 });
 await using source = openApiSource(client, {

@@ -40,7 +40,7 @@ export async function checkWritable(sink: SinkSettings, how: How) {
 
 /** Checks of the services that the sink depends on besides files; none for a sink in files. */
 export async function sinkFindings(sink: SinkSettings): Promise<readonly SinkFinding[]> {
-  return await accessSink(sink).check(sink.durability);
+  return await accessSink(sink).check();
 }
 
 /** Free bytes where the sink stores its data; null if unknown. */

@@ -226,16 +226,6 @@ const api = strictObject({
       'expected 1 to 256 characters without line ends and control characters',
     ),
   ).meta({ description: 'Only a token of this workspace is used to read and write' }),
-  lookups: strictObject({
-    requestsPerSecond: z.number().positive().max(1000).default(50),
-    concurrency: z.int().min(1).max(64).default(8),
-    cacheFor: duration().prefault('1h'),
-  })
-    .transform(({ cacheFor, ...rate }) => ({ ...rate, cacheForMs: cacheFor }))
-    .prefault({})
-    .meta({
-      description: 'How connectors are looked up before their runs, and how long an answer is cached',
-    }),
 });
 
 const defaultRedis = { url: 'redis://127.0.0.1:6379', prefix: 'connector-sync' };

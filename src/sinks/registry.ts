@@ -132,9 +132,9 @@ function postgresAccess(at: Extract<SinkPlace, { readonly type: 'postgres' }>): 
     openWatched: async () => await (await load()).openWatchedPostgres(at),
     openClosedFiles: async () => null,
     freeBytes: async () => null,
-    check: async (durability) => {
+    check: async () => {
       const { checkServer } = await import('./postgres/check-server.ts');
-      return await checkServer(at, durability);
+      return await checkServer(at);
     },
   };
 }

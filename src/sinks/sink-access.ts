@@ -50,7 +50,7 @@ export interface SinkAccess {
   /** Free space where the sink stores; null where the sink cannot tell. */
   freeBytes(): Promise<number | null>;
   /** For `check`: tests each requirement of the sink other than its files. Rejects where the sink cannot be reached. */
-  check(durability: OpenHow['durability']): Promise<readonly SinkFinding[]>;
+  check(): Promise<readonly SinkFinding[]>;
 }
 
 export interface SinkFinding {

@@ -41,7 +41,7 @@ describe('many connectors', () => {
     const config = join(folder, 'sync.yaml');
     await writeFile(
       config,
-      `api: { baseUrl: "${service.url}", clientId: local, clientSecret: "\${SECRET}", lookups: { requestsPerSecond: 1000 } }
+      `api: { baseUrl: "${service.url}", clientId: local, clientSecret: "\${SECRET}" }
 sinks: { main: { type: sqlite, path: ./main.db, durability: normal } }
 defaults: { definition: document-library, sink: main }
 connectors:

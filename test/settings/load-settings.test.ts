@@ -241,7 +241,6 @@ http: { token: "\${SECRET}-of-the-board-hush" }
         baseUrl: 'https://api.example.test/',
         clientId: 'me',
         clientSecret: '[secret]',
-        lookups: { requestsPerSecond: 50, concurrency: 8, cacheFor: '1h' },
       },
       allowUpstreamHosts: [],
       signIns: { redirect: 'http://127.0.0.1/callback' },

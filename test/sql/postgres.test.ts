@@ -364,7 +364,7 @@ describe('tls', () => {
   }
 
   async function encryptionOf(at: ReturnType<typeof place>): Promise<string> {
-    const found = await accessSink(at).check('full');
+    const found = await accessSink(at).check();
     const { state, detail } = found.find(({ what }) => what === 'encryption') ?? {};
     return `${state}: ${detail}`;
   }

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { systemClock } from '../../src/core/clock.ts';
+import type { ConnectorName } from '../../src/core/names.ts';
 import type { EntityTable, Params } from '../../src/core/records.ts';
 import type { Entity } from '../../src/definitions/definition.ts';
 import type { RunOptions } from '../../src/engine/plan-run.ts';
@@ -10,6 +11,7 @@ import type { SampleAccount, SampleSize } from '../../src/sample/sample-account.
 import { sampleTruth } from './sample-truth.ts';
 import { serveSamples } from './serve-samples.ts';
 import { openHistory } from '../../src/sinks/registry.ts';
+import { missingRows } from './missing-rows.ts';
 import { expectedRows, type Row } from './expected-rows.ts';
 import { builtInDefinition, sampleConnectors, sampleSeed } from './sample-service.ts';
 import { sampleSinkOf, type SampleSinkType } from './sample-sinks.ts';
@@ -144,9 +146,17 @@ export async function openRevisionWorld(options: {
     /** Rows of the ledger that seem to be gone and are not deleted yet: entity -> keys. */
     pending: async () => {
       await using history = await openHistory(sink.options(folder));
-      const pending = new Map<string, Set<string>>();
-      for (const { entity, keyText } of await history.missing(definitionName as never, 100_000)) {
-        pending.set(entity, (pending.get(entity) ?? new Set()).add(keyText));
+      const connector = definitionName as ConnectorName;
+      const [status] = await history.connectors([connector]);
+      const pending = new Map<string, ReadonlySet<string>>();
+      for (const table of [...definition.entities.values()].flatMap((one) =>
+        one.explodedTable === null ? [one.table] : [one.table, one.explodedTable],
+      )) {
+        const known = status?.entities.find(({ entity }) => entity === table.entity);
+        if ((known?.missing ?? 0) === 0) continue;
+        const keys = [...sink.rows(folder, definitionName, table).keys()];
+        const missing = await missingRows(history, connector, table, keys);
+        pending.set(table.entity, new Set(missing.map(({ keyText }) => keyText)));
       }
       return pending;
     },

@@ -88,7 +88,6 @@ export async function syncOnce(options: SyncOnce): Promise<RunReport> {
       clientId: testCredentials.clientId,
       clientSecret: new Secret(testCredentials.clientSecret),
       organizationId: null,
-      lookups: { requestsPerSecond: 50, concurrency: 8, cacheForMs: 3_600_000 },
     },
     clock,
     onEvent,

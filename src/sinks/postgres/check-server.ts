@@ -1,6 +1,7 @@
-import type { OpenHow, SinkFinding } from '../sink-access.ts';
+import type { SinkFinding } from '../sink-access.ts';
 import { openConnections, type Client } from '../../sql/postgres/connections.ts';
 import { type PostgresPlace, toSinkError } from './postgres-schema.ts';
+import { isLoopbackHost } from '../../http/guard-address.ts';
 import { cellOf } from '../../sql/database.ts';
 import { placeOf, type PostgresConnection } from '../../sql/postgres/place.ts';
 import { txOn, type PostgresTx as Tx } from '../../sql/postgres/session.ts';
@@ -9,10 +10,7 @@ import { txOn, type PostgresTx as Tx } from '../../sql/postgres/session.ts';
  * Checks each requirement of a sink on this server by itself, so that one failure hides no other. Throws `SyncError`
  * SINK_FAILED where the server cannot be queried. The schema need not exist yet.
  */
-export async function checkServer(
-  place: PostgresPlace,
-  durability: OpenHow['durability'],
-): Promise<readonly SinkFinding[]> {
+export async function checkServer(place: PostgresPlace): Promise<readonly SinkFinding[]> {
   const { connection, direct, schema } = place;
   const at = placeOf(connection, schema);
   const opened = openConnections({
@@ -28,7 +26,6 @@ export async function checkServer(
         server: ok(`PostgreSQL ${await cellOf<string>(tx, "SELECT current_setting('server_version')")}`),
         rights: await checkRights(tx, schema),
         encryption: await checkEncryption(tx, connection),
-        commits: await checkCommits(tx, durability),
       };
     });
     const isUrlPooled = await opened.withClient(isPooled);
@@ -87,7 +84,7 @@ async function checkRights(tx: Tx, schema: string): Promise<Finding> {
 async function checkEncryption(tx: Tx, { hosts, sslmode }: PostgresConnection): Promise<Finding> {
   const sql = 'SELECT version FROM pg_catalog.pg_stat_ssl WHERE pid = pg_backend_pid()';
   const version = (await cellOf<string | null>(tx, sql)) ?? 'TLS';
-  const isHere = hosts.every(({ host }) => host.startsWith('/') || isLoopback(host));
+  const isHere = hosts.every(({ host }) => host.startsWith('/') || isLoopbackHost(host));
   // Whatever the mode says, a socket of this machine has no TLS.
   if (hosts.every(({ host }) => host.startsWith('/'))) {
     return ok('none, over a socket of this machine');
@@ -106,24 +103,6 @@ async function checkEncryption(tx: Tx, { hosts, sslmode }: PostgresConnection): 
     : warning(
         'none: records can be read and changed in transit; use sslmode=verify-full, or a network that only these machines are in',
       );
-}
-
-function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '::1' || host.startsWith('127.');
-}
-
-async function checkCommits(tx: Tx, durability: OpenHow['durability']): Promise<Finding> {
-  const found = await tx.first<Record<'commits' | 'fsync' | 'pages', string>>(
-    `SELECT current_setting('synchronous_commit') AS commits, current_setting('fsync') AS fsync,
-       current_setting('full_page_writes') AS pages`,
-  );
-  if (found?.fsync === 'off' || found?.pages === 'off') {
-    const name = found.fsync === 'off' ? 'fsync' : 'full_page_writes';
-    return warning(`${name} is off: a crash of the server's machine may destroy the sink`);
-  }
-  if (durability === 'normal') return ok('not waited for (durability: normal)');
-  const isSet = found?.commits === 'off' ? ', and set to on for the commits of this program' : '';
-  return ok(`synchronous_commit is ${found?.commits}${isSet}`);
 }
 
 /** A pooler reports numbers to its clients that no process of the server has. */

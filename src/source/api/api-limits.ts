@@ -22,6 +22,8 @@ export const defaultApiLimits = {
   maxCallMs: 600_000,
   /** A longer Retry-After is not waited for here: the caller gets a `ThrottledError`. */
   maxThrottleWaitMs: 30_000,
+  /** Time that the answer to a look-up of a connector is cached; 0: every run asks again. */
+  lookUpCacheMs: 3_600_000,
 };
 
 export type ApiLimits = Readonly<typeof defaultApiLimits>;

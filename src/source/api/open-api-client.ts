@@ -37,19 +37,10 @@ interface ApiSettings {
    * token.
    */
   readonly scopedToWorkspace?: string | null;
-  /** Limits of the look-ups of connectors before their runs. */
-  readonly lookups: LookupSettings;
 }
 
 /** Look-ups of connectors are calls of the account, not of a connector: they have separate limits. */
-interface LookupSettings {
-  /** Rate of each process. */
-  readonly requestsPerSecond: number;
-  /** Look-ups at a time. */
-  readonly concurrency: number;
-  /** Time that an answer is cached; 0: every run asks again. */
-  readonly cacheForMs: number;
-}
+const lookUpLimits = { concurrency: 8, requestsPerSecond: 50 };
 
 interface ApiClientOptions {
   readonly api: ApiSettings;
@@ -97,10 +88,10 @@ export function openApiClient(options: ApiClientOptions) {
   const tokens =
     workspace === null ? applicationTokens : openTokens(() => scopedTokenCall(workspace), applicationTokens);
   const call = openApiCaller({ ...common, tokens });
-  const catalogBudget = openBudget(api.lookups);
+  const catalogBudget = openBudget(lookUpLimits);
   // Aborted when the client closes, not when the first caller aborts.
   const ask = <T>(what: ApiCall<T>): Promise<T> => call(what, catalogBudget, onEvent, closing.signal);
-  const lookUp = openLookUps(ask, api.lookups.cacheForMs, clock);
+  const lookUp = openLookUps(ask, limits.lookUpCacheMs, clock);
 
   return {
     /** The catalog of connector types, narrowed to names that contain `name` (without case). */
@@ -110,7 +101,7 @@ export function openApiClient(options: ApiClientOptions) {
       return call(list, catalogBudget, onEvent, signal);
     },
     /**
-     * Every connector of a workspace, cached for `lookups.cacheForMs`; CONNECTOR_UNKNOWN (stop) when the
+     * Every connector of a workspace, cached for `limits.lookUpCacheMs`; CONNECTOR_UNKNOWN (stop) when the
      * service does not know the workspace.
      */
     findConnectors: (filter: ConnectorFilter, signal: AbortSignal) =>

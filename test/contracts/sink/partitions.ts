@@ -2,12 +2,14 @@ import { expect, it as everywhere } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { Seal, Partition, FoundPartition } from '../../../src/sinks/partition.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
+import { missingRows } from '../../support/missing-rows.ts';
 import {
   hourMs,
   identity,
   lists,
   member,
   members,
+  membersTable,
   page,
   start,
   type SinkKind,
@@ -625,9 +627,9 @@ export function windows(kind: SinkKind): void {
     expect(await sync.modes()).toEqual(['a full']);
     await sync.read('a', { records: [member('here')], seal: swept });
     await sync.sweep();
-    expect(await held().sink.history.missing(news, 5)).toMatchObject([
-      { entity: members, keyText: '["a","gone"]' },
-    ]);
+    expect(
+      await missingRows(held().sink.history, news, membersTable, ['["a","here"]', '["a","gone"]']),
+    ).toMatchObject([{ entity: members, keyText: '["a","gone"]' }]);
   });
 
   everywhere.each([

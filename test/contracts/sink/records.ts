@@ -6,6 +6,7 @@ import type { PreparedRecord, EntityTable } from '../../../src/core/records.ts';
 import type { Lease } from '../../../src/sinks/lease.ts';
 import type { Sink } from '../../../src/sinks/sink-access.ts';
 import type { RawRecord } from '../../../src/sinks/stored-keys.ts';
+import { missingRows } from '../../support/missing-rows.ts';
 import {
   counts,
   liveIds,
@@ -312,7 +313,9 @@ export function hostileValues(kind: SinkKind): void {
     const { sink, lease, sweep } = await useRuns(bench(), { tables: [odd] });
     await (await sweep('r1', () => ({ records }))).finish();
     const { started } = await sweep('r2', () => ({ records: [], absence: 'get' }));
-    const missing = (await sink.history.missing(started.lease.connector, 9)).map(({ keyText }) => keyText);
+    const missing = (await missingRows(sink.history, started.lease.connector, odd, keys)).map(
+      ({ keyText }) => keyText,
+    );
     expect(missing).toEqual(keys);
     const asked = await sink.deletes.toConfirm(lease, started.run, members, 9);
     expect(asked.map(({ keyText }) => keyText)).toEqual(keys);

@@ -62,11 +62,8 @@ describe('check server', () => {
     };
   }
 
-  async function check(
-    at: PostgresPlace,
-    durability: 'full' | 'normal' = 'full',
-  ): Promise<Readonly<Record<string, string>>> {
-    const found = await accessSink(at).check(durability);
+  async function check(at: PostgresPlace): Promise<Readonly<Record<string, string>>> {
+    const found = await accessSink(at).check();
     return Object.fromEntries(
       found.map(({ what, state, detail }: SinkFinding) => [what, `${state}: ${detail}`]),
     );
@@ -78,7 +75,6 @@ describe('check server', () => {
         server: expect.stringMatching(/^ok: PostgreSQL \d\d/) as string,
         rights: 'ok: sync may make the schema warehouse',
         encryption: 'ok: none, on this machine',
-        commits: 'ok: synchronous_commit is on',
         pooler: 'ok: none between',
       });
     });
@@ -142,17 +138,6 @@ describe('check server', () => {
       expect(await open(place({ connection: elsewhere }))).toMatchObject({
         message: expect.stringContaining('does not answer as PostgreSQL does. Check host and port') as string,
       });
-    });
-
-    it('says whether commits are waited for', async () => {
-      await sql("ALTER ROLE sync SET synchronous_commit = 'off'");
-      expect(await check(place())).toMatchObject({
-        commits: 'ok: synchronous_commit is off, and set to on for the commits of this program',
-      });
-      expect(await check(place(), 'normal')).toMatchObject({
-        commits: 'ok: not waited for (durability: normal)',
-      });
-      await sql('ALTER ROLE sync RESET synchronous_commit');
     });
 
     it('warns of a pooler, unless locks go around it', async () => {

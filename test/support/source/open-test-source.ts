@@ -92,10 +92,9 @@ export function openTestClient(
       clientSecret: new Secret(clientSecret),
       organizationId: options.organizationId ?? null,
       scopedToWorkspace: options.scopedToWorkspace ?? null,
-      lookups: { requestsPerSecond: 50, concurrency: 8, cacheForMs: options.cacheForMs ?? 0 },
     },
     clock: options.clock ?? instantClock(),
-    limits: options.limits ?? {},
+    limits: { lookUpCacheMs: options.cacheForMs ?? 0, ...options.limits },
     ...(options.onEvent === undefined ? {} : { onEvent: options.onEvent }),
   });
 }

@@ -1,5 +1,4 @@
 import type { Instant } from '../../../core/clock.ts';
-import { grouped } from '../../../core/grouped.ts';
 import { keyPartsOf, type Column, type EntityTable } from '../../../core/records.ts';
 import type { ConnectorName, EntityName, OfEntity, RunId } from '../../../core/names.ts';
 import { cellOf, columnOf, type Tx, quoted } from '../../../sql/database.ts';
@@ -78,9 +77,6 @@ export function ledgerReader(
     /** Unfinished purge steps of these connectors, in the sink and in targets. */
     purgeWork: asked((tx, only: readonly ConnectorName[]) => readPurgeWork(tx, only)),
     completeAfter: asked(readCompleteAfter),
-    missing: asked(
-      async (tx, connector: ConnectorName, limit: number) => await readMissing(tx, records, connector, limit),
-    ),
     explain: asked(
       async (tx, connector: ConnectorName, table: EntityTable, keyText: string) =>
         await readRowHistory(tx, records, connector, table, keyText),
@@ -174,8 +170,12 @@ async function readRowHistory(
     { row },
   );
   if (facts === undefined) return null;
-  const [missing] = await tx.rows<NotedRow>(
-    `${missingSql} AND m.connector = :connector AND m.entity = :entity AND m.row = :row`,
+  const missing = await tx.first<Omit<MissingRow, 'keyText'>>(
+    `SELECT m.entity, m.since AS missing_since, m.missed AS missed_walks,
+       CASE WHEN ${readsAgree} THEN 'nothing' ELSE m.needs END AS needs
+     FROM _sync_missing AS m JOIN _sync_partitions AS p ON p.id = m.partition
+     WHERE m.missed > 0 AND p.gone IN (${standing.live}, ${standing.emptied})
+       AND m.connector = :connector AND m.entity = :entity AND m.row = :row`,
     { connector, entity, row },
   );
   const of = { connector, entity };
@@ -183,7 +183,7 @@ async function readRowHistory(
   return {
     ...facts,
     row,
-    missing: missing === undefined ? null : missingRow(missing, keyText),
+    missing: missing === undefined ? null : { ...missing, keyText },
     partition: owner === null ? null : await readPartition(tx, owner),
     ...(versions === null ? {} : { versions }),
   };
@@ -210,42 +210,6 @@ async function readPartition(tx: Tx, id: number): Promise<PartitionHistory | nul
     isGone: gone === standing.ended || gone === standing.emptied,
   };
 }
-
-/** Rows that seem deleted upstream and are not tombstoned, by entity; at most `limit`. */
-async function readMissing(
-  tx: Tx,
-  records: RecordTables,
-  connector: ConnectorName,
-  limit: number,
-): Promise<readonly MissingRow[]> {
-  const noted = await tx.rows<NotedRow>(
-    `${missingSql} AND m.connector = :connector ORDER BY m.entity, m.row LIMIT :limit`,
-    { connector, limit },
-  );
-  const keys = new Map<EntityName, ReadonlyMap<number, { readonly keyText: string }>>();
-  for (const [entity, ofEntity] of grouped(noted, (one) => one.entity)) {
-    const rows = ofEntity.map(({ row }) => row);
-    const table = await openStoredTable(tx, records, { connector, entity });
-    if (table !== undefined) keys.set(entity, await table.rows(tx, rows));
-  }
-  return noted.flatMap((one) => {
-    const keyText = keys.get(one.entity)?.get(one.row)?.keyText;
-    return keyText === undefined ? [] : [missingRow(one, keyText)];
-  });
-}
-
-interface NotedRow extends Omit<MissingRow, 'keyText'> {
-  readonly row: number;
-}
-
-function missingRow({ entity, missingSince, needs, missedWalks }: NotedRow, keyText: string): MissingRow {
-  return { entity, missingSince, needs, missedWalks, keyText };
-}
-
-const missingSql = `SELECT m.entity, m.row, m.since AS missing_since, m.missed AS missed_walks,
-      CASE WHEN ${readsAgree} THEN 'nothing' ELSE m.needs END AS needs
-    FROM _sync_missing AS m JOIN _sync_partitions AS p ON p.id = m.partition
-    WHERE m.missed > 0 AND p.gone IN (${standing.live}, ${standing.emptied})`;
 
 /** Versions shown to people. */
 const mostShown = 10;
