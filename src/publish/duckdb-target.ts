@@ -16,14 +16,13 @@ import path from 'node:path';
 import { type Child, startChild } from '../child/start-child.ts';
 import type { Clock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
-import { createNamedDirectory, hasCode } from '../files/private-file.ts';
+import { createNamedDirectory } from '../files/private-file.ts';
 import type { PublishPlace } from '../settings/settings.ts';
-import { binaryType } from '../sinks/postgres/column-types.ts';
 import { quoted, type Values } from '../sql/database.ts';
 import { type Lock, takeLock } from '../sql/sqlite/lock.ts';
 import type { DuckdbCalls } from './duckdb-process.ts';
-import { synced, toFileError } from './folder-store.ts';
-import { ownColumns } from './manifest.ts';
+import { explained, nullWithout, synced, toFileError } from './folder-store.ts';
+import { columnsOf } from './manifest.ts';
 import {
   type AppendedRow,
   type AppendedTable,
@@ -48,7 +47,7 @@ import {
   type TableTargetOptions,
   type TargetTables,
 } from './table-target.ts';
-import type { Leftover, PlannedEntity, Target } from './target.ts';
+import { unusableTarget, type Leftover, type PlannedEntity, type Target } from './target.ts';
 
 type DuckdbPlace = Pick<Extract<PublishPlace, { readonly type: 'duckdb' }>, 'path'>;
 
@@ -101,17 +100,9 @@ function openDuckdbDatabase(given: string, { clock, signal }: TableTargetOptions
       return await build(path.join(folder, `${path.basename(at)}.probe`), false);
     },
     leftovers: async () => await leftBuilds(await file()),
-    incompatible: (found, advice) => incompatible(given, found, advice),
+    incompatible: (found, advice) => unusableTarget(given, found, advice),
     [Symbol.asyncDispose]: end,
   };
-}
-
-function incompatible(file: string, found: string, advice: string): SyncError {
-  return new SyncError(`${file} cannot be used as a target: ${found}. ${advice}`, {
-    code: 'TARGET_INCOMPATIBLE',
-    recovery: 'stop',
-    context: { path: file },
-  });
 }
 
 async function readFile<Result>(
@@ -166,7 +157,7 @@ async function isTarget(session: Session, file: string): Promise<boolean> {
   if (columns.map(({ name }) => name).join() === publicationColumns.join()) return true;
   const tables = await session.rows('SELECT 1 FROM duckdb_tables() WHERE NOT internal AND NOT temporary');
   if (tables.length === 0) return false;
-  throw incompatible(
+  throw unusableTarget(
     file,
     `it holds ${tables.length} tables of another program or version, and no publication of this one`,
     'Name another path.',
@@ -193,7 +184,7 @@ function tablesIn(session: Session, file: string): TargetTables {
     textType,
     typesThere: async (entity) => await typesThere(session, entity),
     isKeyed: () => Promise.resolve(true),
-    incompatible: (found, advice) => incompatible(file, found, advice),
+    incompatible: (found, advice) => unusableTarget(file, found, advice),
   };
 }
 
@@ -345,7 +336,7 @@ async function openStage(session: Session, { kind }: TablePlan, entity: PlannedE
   const { columns, key } = entity;
   const table = sqlName(entity);
   const isNew = kind !== 'keep';
-  const types = [...columns.map(({ type }) => binaryType[type]), ...ownColumns.map(({ type }) => type)];
+  const types = columnsOf(entity).map(({ type }) => type);
   const begin = async (): Promise<void> => {
     if (!isNew) {
       await session.run(`CREATE OR REPLACE TEMPORARY TABLE stage (${columnsSql(entity, textType)})`);
@@ -441,12 +432,7 @@ const pauseMs = 50;
 
 /** Held open until the end, so that no other file gets its number. Null: there is none. */
 async function openOld(file: string): Promise<FileHandle | null> {
-  try {
-    return await open(file, 'r');
-  } catch (error) {
-    if (hasCode(error, 'ENOENT')) return null;
-    throw error;
-  }
+  return await nullWithout(open(file, 'r'));
 }
 
 /** True if no other process has replaced or written to the file since it was opened. */
@@ -471,11 +457,8 @@ export async function leftBuilds(file: string): Promise<readonly Leftover[]> {
   const folder = path.dirname(file);
   const begin = `${path.basename(file)}.new-`;
   const found: Leftover[] = [];
-  const names = await readdir(folder).catch((error: unknown) => {
-    if (hasCode(error, 'ENOENT')) return [];
-    throw toFileError(error, folder);
-  });
-  for (const name of names) {
+  const names = await explained(folder, async () => await nullWithout(readdir(folder)));
+  for (const name of names ?? []) {
     const rest = name.startsWith(begin) ? name.slice(begin.length) : '';
     if (!/^[0-9a-f]{32}(\.wal|\.tmp)?$/.test(rest)) continue;
     const at = path.join(folder, name);
@@ -537,13 +520,7 @@ function diedError(how: string): SyncError {
 }
 
 async function isThere(file: string): Promise<boolean> {
-  try {
-    await stat(file);
-    return true;
-  } catch (error) {
-    if (hasCode(error, 'ENOENT')) return false;
-    throw toFileError(error, file);
-  }
+  return (await explained(file, async () => await nullWithout(stat(file)))) !== null;
 }
 
 /** The nearest existing folder on the path. */

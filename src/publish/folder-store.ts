@@ -116,7 +116,8 @@ async function entriesOf(path: string): Promise<readonly Dirent[]> {
   }
 }
 
-async function nullWithout<Result>(asked: Promise<Result>): Promise<Result | null> {
+/** Null where there is no such file. */
+export async function nullWithout<Result>(asked: Promise<Result>): Promise<Result | null> {
   try {
     return await asked;
   } catch (error) {

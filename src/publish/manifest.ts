@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import * as z from 'zod';
 import { isConnectorName, isPublishedName, isRunId } from '../core/names.ts';
+import { binaryType } from '../sinks/postgres/column-types.ts';
 
 /** Format of the manifests that this program writes and reads. */
 export const manifestFormat = 1;
@@ -125,6 +126,20 @@ export const ownColumns = [
   { name: '_deleted', type: 'boolean', isRequired: true, description: 'The record is gone at the source' },
   { name: '_deleted_at', type: 'timestamptz', isRequired: false, description: 'When that was found' },
 ] as const;
+
+/** All columns of a table as a database has them: those of the record first, with types of DuckDB and PostgreSQL. */
+export function columnsOf({
+  columns,
+  key,
+}: {
+  readonly columns: readonly Pick<PublishedColumn, 'name' | 'type'>[];
+  readonly key: readonly string[];
+}) {
+  return [
+    ...columns.map(({ name, type }) => ({ name, type: binaryType[type], isRequired: key.includes(name) })),
+    ...ownColumns,
+  ];
+}
 
 /** `connector/entity`, for people and as a key. */
 export function entityName({ connector, entity }: { connector: string; entity: string }): string {

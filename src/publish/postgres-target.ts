@@ -15,10 +15,10 @@ import {
   type TableTargetOptions,
   type TargetTables,
 } from './table-target.ts';
-import { ownColumns } from './manifest.ts';
-import { type Advices, failedError, type PlannedEntity, type Target } from './target.ts';
+import { columnsOf, ownColumns } from './manifest.ts';
+import { type Advices, failedError, type PlannedEntity, type Target, unusableTarget } from './target.ts';
 import type { PublishPlace } from '../settings/settings.ts';
-import { binaryType, sqlType, tableName } from '../sinks/postgres/column-types.ts';
+import { sqlType, tableName } from '../sinks/postgres/column-types.ts';
 import type { StoredRecord } from '../sinks/readings.ts';
 import { keepalives } from '../sql/postgres/connections.ts';
 import { type BinaryValue, encodeRows } from '../sql/postgres/encode-binary.ts';
@@ -316,11 +316,7 @@ async function asked<Result>(
 }
 
 function incompatible(place: string, found: string, advice: string): SyncError {
-  return new SyncError(`PostgreSQL at ${place} cannot be used as a target: ${found}. ${advice}`, {
-    code: 'TARGET_INCOMPATIBLE',
-    recovery: 'stop',
-    context: { place },
-  });
+  return unusableTarget(`PostgreSQL at ${place}`, found, advice);
 }
 
 /**
@@ -414,7 +410,7 @@ const markColumns: readonly string[] = ownColumns
 /** Puts records into a table of these columns. A deleted one has the key alone: nothing else is sure to be there. */
 function copyInto(table: string, shape: PlannedEntity): (tx: Tx, records: readonly StoredRecord[]) => void {
   const { columns, key } = shape;
-  const types = [...columns.map(({ type }) => binaryType[type]), ...ownColumns.map(({ type }) => type)];
+  const types = columnsOf(shape).map(({ type }) => type);
   const isKey = columns.map(({ name }) => key.includes(name));
   const sql = `COPY ${table} (${namesOf(shape).join(', ')}) FROM STDIN (FORMAT binary)`;
   const cells = ({ values, extra, seq, changedAt, run, isDeleted }: StoredRecord): readonly BinaryValue[] => {
@@ -479,29 +475,21 @@ async function mergeRows(
   };
 }
 
-interface Change {
-  /** Rows that the table does not have, or has in an older state. */
-  readonly upserts: number;
-  readonly deletes: number;
-  /** Deletes of rows that the table has. */
-  readonly deletesOfKnown: number;
-  /** Rows among all of these that the table has as live, and as deleted. */
-  readonly liveBefore: number;
-  readonly deletedBefore: number;
-}
+const noChange = { upserts: 0, deletes: 0, deletesOfKnown: 0, liveBefore: 0, deletedBefore: 0 };
 
 /**
- * Counts the changes that `mergeRows` will make. `joined`: the rows of the stage, `s`, with those that the table has,
- * `t`.
+ * Counts the changes that `mergeRows` will make: of rows that the table does not have, or has in an older state; the
+ * last three of those that it has, as live or as deleted. `joined`: the rows of the stage, `s`, with those that the
+ * table has, `t`.
  */
-async function countChange(tx: Tx, joined: string): Promise<Change> {
-  const change = await tx.first<Change>(
+async function countChange(tx: Tx, joined: string): Promise<typeof noChange> {
+  const change = await tx.first<typeof noChange>(
     `SELECT count(*) FILTER (WHERE NOT s._deleted) AS upserts, count(*) FILTER (WHERE s._deleted) AS deletes,
        count(*) FILTER (WHERE s._deleted AND t._seq IS NOT NULL) AS deletes_of_known,
        count(*) FILTER (WHERE NOT t._deleted) AS live_before, count(*) FILTER (WHERE t._deleted) AS deleted_before
      FROM ${joined} WHERE t._seq IS NULL OR t._seq < s._seq`,
   );
-  return change ?? { upserts: 0, deletes: 0, deletesOfKnown: 0, liveBefore: 0, deletedBefore: 0 };
+  return change ?? noChange;
 }
 
 /**

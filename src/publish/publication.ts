@@ -339,12 +339,8 @@ export async function readStoredConnector(
     entities.push({ table, tableId, asOf: freshness.get(owner) ?? null, isColliding });
   }
   const [newestRun] = await history.runs({ connector: name, limit: 1 });
-  const published = newest === null ? null : publishedRun(newest, name);
-  const known = published === null ? null : await history.run(published.run);
   const doubts = await history.doubts([name]);
   const first = doubts[0] ?? null;
-  const isKnown = published === null || known !== null;
-  const publishedEnd = published?.finishedAt ?? null;
   return {
     connector: name,
     /** Its rows may be those of another account; null: that is not in doubt. */
@@ -355,13 +351,8 @@ export async function readStoredConnector(
       newestRun === undefined
         ? null
         : { run: newestRun.run, startedAt: newestRun.startedAt, finishedAt: newestRun.finishedAt },
-    oldestRunAt: isKnown ? null : await oldestRunAt(reader, name),
-    /** The ledger still has the run that the newest publication names; true where it names none. */
-    isPublishedRunKnown: isKnown,
-    /** The published run ended then as the ledger says; true where it had not ended, or is not known. */
-    isPublishedEndKnown: known === null || publishedEnd === null || known.finishedAt === publishedEnd,
-    /** Changes of a later run have numbers that were published before it began. */
-    hasReusedNumbers: newest !== null && isKnown && (await hasReusedNumbers(reader, name, entities, newest)),
+    /** Why the sink seems to be restored from a backup that is older than the newest publication; null: it does not. */
+    restored: newest === null ? null : await restoredBecause(reader, name, entities, newest),
     /** Entities of the settings, stored or not. */
     declared,
     entities,
@@ -397,16 +388,37 @@ export function publishedRun(newest: Manifest, connector: ConnectorName): Publis
 /** More than a ledger keeps of a connector. */
 const mostRuns = 2_000;
 
-async function oldestRunAt({ history }: RecordReader, connector: ConnectorName): Promise<Instant | null> {
-  const runs = await history.runs({ connector, limit: mostRuns });
-  return runs.map(({ startedAt }) => startedAt).toSorted()[0] ?? null;
+/** For people, by what the ledger knows of the run that was published last. */
+export async function restoredBecause(
+  reader: Pick<RecordReader, 'history' | 'changes'>,
+  connector: ConnectorName,
+  entities: readonly StoredEntity[],
+  newest: Manifest,
+): Promise<string | null> {
+  const published = publishedRun(newest, connector);
+  if (published === null) return null;
+  const { run, startedAt, finishedAt } = published;
+  const known = await reader.history.run(run);
+  if (known === null) {
+    const runs = await reader.history.runs({ connector, limit: mostRuns });
+    // A ledger forgets the oldest runs first.
+    return runs.some((one) => one.startedAt < startedAt)
+      ? `it knows older runs of ${connector}, but not ${run}, which was published`
+      : null;
+  }
+  if (finishedAt !== null && known.finishedAt !== finishedAt) {
+    return `it does not know the end of run ${run} of ${connector}, which was published`;
+  }
+  return (await hasReusedNumbers(reader, connector, entities, newest))
+    ? `changes of ${connector} have numbers that were published before`
+    : null;
 }
 
 /** The range of the newest published numbers to search. */
 const searchedNumbers = 200;
 
 async function runsAfter(
-  { history }: RecordReader,
+  { history }: Pick<RecordReader, 'history'>,
   connector: ConnectorName,
   published: PublishedEntity['run'],
 ): Promise<ReadonlySet<string>> {
@@ -424,7 +436,7 @@ async function runsAfter(
  * from a backup that was made in the middle of the published run, and has given its numbers again.
  */
 async function hasReusedNumbers(
-  reader: RecordReader,
+  reader: Pick<RecordReader, 'history' | 'changes'>,
   connector: ConnectorName,
   entities: readonly StoredEntity[],
   newest: Manifest,
@@ -689,23 +701,8 @@ export function reasonForAll(
     if (followedEntities(newest, stored).length === 0) throw otherSinkError(newest, wishes.target);
     return 'the records were copied to another sink';
   }
-  const reused = stored.connectors.find(({ hasReusedNumbers }) => hasReusedNumbers);
-  if (reused !== undefined) {
-    return `the sink was restored from a backup: changes of ${reused.connector} have numbers that were published before`;
-  }
-  const ended = stored.connectors.find(({ isPublishedEndKnown }) => !isPublishedEndKnown);
-  if (ended !== undefined) {
-    const run = publishedRun(newest, ended.connector)?.run ?? '';
-    return `the sink was restored from a backup: it does not know the end of run ${run} of ${ended.connector}, which was published`;
-  }
-  const lost = stored.connectors
-    .map((connector) => ({ connector, run: publishedRun(newest, connector.connector) }))
-    .find(
-      ({ connector: { isPublishedRunKnown, oldestRunAt }, run }) =>
-        !isPublishedRunKnown && run !== null && oldestRunAt !== null && oldestRunAt < run.startedAt,
-    );
-  if (lost === undefined) return null;
-  return `the sink was restored from a backup: it knows older runs of ${lost.connector.connector}, but not ${lost.run?.run ?? ''}, which was published`;
+  const restored = stored.connectors.find((one) => one.restored !== null)?.restored ?? null;
+  return restored === null ? null : `the sink was restored from a backup: ${restored}`;
 }
 
 /** Why rows that were published cannot be followed any further; null where they can. */

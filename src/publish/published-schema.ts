@@ -1,14 +1,14 @@
 import path from 'node:path';
 import { stringify } from 'yaml';
-import { usage } from '../core/errors.ts';
 import { entityOfHistory } from '../core/names.ts';
 import type { DescribedTable } from '../core/records.ts';
 import { describeTables } from '../definitions/describe-tables.ts';
 import type { ConnectorSettings, PublishPlace } from '../settings/settings.ts';
 import { historyTable } from '../sinks/decisions/stored-table.ts';
-import { binaryType, tableName } from '../sinks/postgres/column-types.ts';
+import { tableName } from '../sinks/postgres/column-types.ts';
 import { quoted } from '../sql/database.ts';
 import {
+  columnsOf,
   entityName,
   neededFiles,
   ownColumns,
@@ -16,6 +16,7 @@ import {
   type PublishedEntity,
 } from './manifest.ts';
 import type { FileFormat } from './row-files.ts';
+import { namesOf } from './table-target.ts';
 import type { Target } from './target.ts';
 
 /** A file of `publish schema`, before it has its first line. */
@@ -29,12 +30,9 @@ export interface GeneratedFile {
 
 export const dialectNames: readonly string[] = ['dbt', 'duckdb', 'postgres'];
 
-/** Throws USAGE for a dialect that is not known. */
+/** `name`: one of `dialectNames`. */
 export function generate(catalogue: Catalogue, name: string): readonly GeneratedFile[] {
   if (name === 'dbt') return dbtSources(catalogue);
-  if (!dialectNames.includes(name)) {
-    throw usage(`--dialect: expected one of ${dialectNames.join(', ')}, got "${name}".`);
-  }
   const { place, tables, publication } = catalogue;
   const from = publication === null ? 'the definitions' : `publication ${publication}`;
   const load = (of: FilesCatalogue): string =>
@@ -58,12 +56,6 @@ function textOf(value: string): string {
   return `'${value.replaceAll("'", "''")}'`;
 }
 
-function namesOf(table: CatalogueTable): string {
-  return columnsOf(table)
-    .map(({ name }) => quoted(name))
-    .join(', ');
-}
-
 /** `name type not null`, a line for each. */
 function columnsSql(table: CatalogueTable): string {
   return columnsOf(table)
@@ -77,7 +69,7 @@ function tableSql(table: CatalogueTable): string {
 
 /** Makes the table again, of the newest state of each row. `fill` puts all rows into `connector_sync_rows`. */
 function loadTable(table: CatalogueTable, fill: string): string {
-  const names = namesOf(table);
+  const names = namesOf(table).join(', ');
   return `${heading(table)}create temp table connector_sync_rows (
 ${columnsSql(table)}
 );
@@ -127,7 +119,7 @@ function insertFiles(table: CatalogueTable, place: FilesPlace): string {
   const files = (table.files ?? []).map(({ path: file }) => textOf(`${rootOf(place)}/${file}`));
   if (files.length === 0) return '';
   return `insert into connector_sync_rows by name
-select ${namesOf(table)}
+select ${namesOf(table).join(', ')}
 from (
     select * from connector_sync_rows where false
     union all by name
@@ -396,14 +388,6 @@ function describedTable({ connector, entity, table }: Declared): DescribedTable 
 
 function freshWithinOf({ connector, entity }: Declared): number | null {
   return connector.entities.get(entity.name)?.freshWithinMs ?? connector.freshWithinMs;
-}
-
-/** All columns of a table as a warehouse has them, with types that DuckDB and PostgreSQL know. */
-function columnsOf({ columns, key }: CatalogueTable) {
-  return [
-    ...columns.map(({ name, type }) => ({ name, type: binaryType[type], isRequired: key.includes(name) })),
-    ...ownColumns,
-  ];
 }
 
 /** A file of an entity's state at the newest publication. */

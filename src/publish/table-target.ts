@@ -5,11 +5,11 @@ import { binaryType } from '../sinks/postgres/column-types.ts';
 import type { StoredRecord } from '../sinks/readings.ts';
 import { quoted, type Values } from '../sql/database.ts';
 import {
+  columnsOf,
   entityName,
   gapsBetween,
   manifestText,
   otherVersionAdvice,
-  ownColumns,
   readManifest,
   type Manifest,
   type PublishedColumn,
@@ -189,15 +189,8 @@ async function writeChanges({ changes }: EntityRows, stage: Stage): Promise<Writ
 }
 
 /** As `CREATE TABLE` has them. */
-export function columnsSql(
-  { columns, key }: Pick<PlannedEntity, 'columns' | 'key'>,
-  textType: string,
-): string {
-  const all = [
-    ...columns.map(({ name, type }) => ({ name, type: binaryType[type], isRequired: key.includes(name) })),
-    ...ownColumns,
-  ];
-  return all
+export function columnsSql(entity: Pick<PlannedEntity, 'columns' | 'key'>, textType: string): string {
+  return columnsOf(entity)
     .map(({ name, type, isRequired }) => {
       return `${quoted(name)} ${type === 'text' ? textType : type}${isRequired ? ' NOT NULL' : ''}`;
     })
@@ -205,8 +198,8 @@ export function columnsSql(
 }
 
 /** Quoted, in the order of a row. */
-export function namesOf({ columns }: Pick<PlannedEntity, 'columns'>): readonly string[] {
-  return [...columns, ...ownColumns].map(({ name }) => quoted(name));
+export function namesOf(entity: Pick<PlannedEntity, 'columns' | 'key'>): readonly string[] {
+  return columnsOf(entity).map(({ name }) => quoted(name));
 }
 
 /** Makes or changes the table as planned. */
@@ -387,8 +380,7 @@ async function shapeProblem(
 ): Promise<string | null> {
   const there = await tables.typesThere(entity);
   if (there === null) return 'is gone';
-  const published = given.columns.map(({ name, type }) => ({ name, type: binaryType[type] }));
-  for (const { name, type } of [...published, ...ownColumns]) {
+  for (const { name, type } of columnsOf(given)) {
     const found = there.get(name);
     if (found === undefined) return `has lost its column ${name}`;
     if (found !== type) return `has ${found} in column ${name}, which should be ${type}`;

@@ -174,6 +174,15 @@ export function failedError(
   return new SyncError(`${said}. ${advice}`, { code, recovery, ...about });
 }
 
+/** Refuses a place that holds something else, or what it holds is not as it was left. */
+export function unusableTarget(place: string, found: string, advice: string): SyncError {
+  return new SyncError(`${place} cannot be used as a target: ${found}. ${advice}`, {
+    code: 'TARGET_INCOMPATIBLE',
+    recovery: 'stop',
+    context: { place },
+  });
+}
+
 /** Requests at once for objects by their names: not every server takes many of them in one. */
 export const atOnce = 8;
 

@@ -47,13 +47,11 @@ export interface MissingRow {
 }
 
 /** History of one row and of the partition that shows it. */
-export interface RowHistory {
-  readonly row: number;
-  readonly firstSeenAt: Instant;
-  readonly changedAt: Instant;
+export interface RowHistory extends Pick<
+  RowFacts,
+  'row' | 'firstSeenAt' | 'changedAt' | 'deletedAt' | 'seq'
+> {
   readonly changedByRun: RunId;
-  readonly deletedAt: Instant | null;
-  readonly seq: number;
   readonly missing: MissingRow | null;
   /** Null: stored outside a walk. */
   readonly partition: PartitionHistory | null;

@@ -278,11 +278,7 @@ export interface PlannedMask {
 }
 
 /** Mask of stored records, and the time before which other data may be stored. */
-export interface StoredMask {
-  readonly entity: EntityName;
-  /** Changes with its rules and its key. */
-  readonly mask: string;
-  readonly keyId: string;
+export interface StoredMask extends PlannedMask {
   /** When the first run with it began. Null: nothing was stored before it. */
   readonly since: Instant | null;
   /** When the entity had been read whole with it; null: not yet. */

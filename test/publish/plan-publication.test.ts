@@ -1,7 +1,13 @@
 import { describe, expect, it } from 'vitest';
+import type { RunId } from '../../src/core/names.ts';
 import type { Column, EntityTable } from '../../src/core/records.ts';
 import type { Manifest } from '../../src/publish/manifest.ts';
-import { type StoredConnector, type StoredEntity, oldestBase } from '../../src/publish/publication.ts';
+import {
+  restoredBecause,
+  type StoredConnector,
+  type StoredEntity,
+  oldestBase,
+} from '../../src/publish/publication.ts';
 import { lists, listsTable, members, membersTable, news } from '../contracts/sink/fixture.ts';
 import {
   asOf,
@@ -15,6 +21,37 @@ import {
   storedMembers,
   withColumns,
 } from '../support/publish/plans.ts';
+
+const ended = { ...run2, finishedAt: '2026-03-02T10:05:00.000Z' };
+const later = {
+  ...run2,
+  run: '20260303T100000000Z-00000003' as RunId,
+  startedAt: '2026-03-03T10:00:00.000Z',
+};
+
+/** The ledger's runs, newest first, and stored changes. */
+interface Known {
+  readonly runs: readonly {
+    readonly run: RunId;
+    readonly startedAt: string;
+    readonly finishedAt: string | null;
+  }[];
+  readonly changes?: readonly { readonly seq: number; readonly run: RunId }[];
+}
+
+function readerOf({ runs, changes = [] }: Known): Parameters<typeof restoredBecause>[0] {
+  const reader = {
+    history: {
+      run: async (run: RunId) => Promise.resolve(runs.find((one) => one.run === run) ?? null),
+      runs: async () => Promise.resolve(runs),
+    },
+    changes: async function* () {
+      yield await Promise.resolve(changes);
+    },
+  };
+  // `as`: only these are asked.
+  return reader as unknown as Parameters<typeof restoredBecause>[0];
+}
 
 describe('the plan of a publication', () => {
   it('begins every entity with all of its rows, in publication 1', () => {
@@ -164,51 +201,44 @@ describe('a new generation', () => {
     ]);
   });
 
-  it.each<[what: string, Partial<StoredConnector>, reason: string]>([
+  it.each<[what: string, known: Known, reason: string | null]>([
     [
       'the ledger lacks the published run and has older ones',
-      { newestSeq: 15, isPublishedRunKnown: false, oldestRunAt: run1.startedAt },
+      { runs: [run1] },
       `it knows older runs of news, but not ${run2.run}, which was published`,
     ],
-    [
-      'that is so, and it has given published numbers again by now',
-      { newestSeq: 90, isPublishedRunKnown: false, oldestRunAt: run1.startedAt },
-      `it knows older runs of news, but not ${run2.run}, which was published`,
-    ],
+    ['the ledger has forgotten it with all older ones', { runs: [later] }, null],
     [
       'the ledger does not know the end of the published run',
-      { newestSeq: 90, isPublishedEndKnown: false },
+      { runs: [{ ...run2, finishedAt: null }, run1] },
       `it does not know the end of run ${run2.run} of news, which was published`,
     ],
     [
       'a later run has given published numbers again',
-      { newestSeq: 90, newestRun: run2, hasReusedNumbers: true },
+      { runs: [later, ended, run1], changes: [{ seq: 20, run: later.run }] },
       'changes of news have numbers that were published before',
     ],
-  ])('of everything begins where %s', (_what, restored, reason) => {
-    const later = publish(newest, stored({ newestSeq: 20, newestRun: run2 }));
-    expect(reasonOf(plan(later, stored(restored)))).toBe(`the sink was restored from a backup: ${reason}`);
+    [
+      'a later run has made later changes',
+      { runs: [later, ended, run1], changes: [{ seq: 21, run: later.run }] },
+      null,
+    ],
+  ])('is by what the ledger knows: %s', async (_what, known, reason) => {
+    const published = publish(newest, stored({ newestSeq: 20, newestRun: ended }));
+    expect(await restoredBecause(readerOf(known), news, [storedLists], published)).toBe(reason);
+    const begun = reasonOf(plan(published, stored({ newestSeq: 90, restored: reason })));
+    expect(begun).toBe(reason && `the sink was restored from a backup: ${reason}`);
   });
 
   it('of everything begins once where an entity is no longer stored after a backup was restored', () => {
     const later = publish(newest, stored({ newestSeq: 20, newestRun: run2 }));
     const restored = stored({ newestSeq: 15, newestRun: run1, entities: [storedLists] });
-    const lost = { ...restored, isPublishedRunKnown: false, oldestRunAt: run1.startedAt };
+    const lost = { ...restored, restored: 'it lacks a run' };
     const anew = publish(later, lost);
     expect(anew.entities.map(({ entity, generation, run }) => [entity, generation, run?.run])).toEqual([
       [lists, 3, run1.run],
       [members, 1, run1.run],
     ]);
-  });
-
-  it('does not begin where the ledger has forgotten the published run with all older ones', () => {
-    const forgotten = {
-      isPublishedRunKnown: false,
-      oldestRunAt: run2.startedAt,
-      newestSeq: 20,
-      newestRun: run2,
-    };
-    expect(plan(newest, stored(forgotten)).entities.map(({ reason }) => reason)).toEqual([null, null]);
   });
 
   it('is a number that no other has: one that left and came back is not taken for the old one', () => {
@@ -333,9 +363,7 @@ describe('an entity that is no longer in the settings', () => {
 
   it('stays as it was published, until all others start a new generation: then it comes back with one', () => {
     expect(plan(newest, without).unchanged).toMatchObject([{ entity: lists, through: 10 }]);
-    for (const change of [{ hasReusedNumbers: true }, { isPublishedEndKnown: false }]) {
-      expect(plan(newest, { ...without, ...change }).unchanged).toEqual([]);
-    }
+    expect(plan(newest, { ...without, restored: 'it lacks a run' }).unchanged).toEqual([]);
     const asked = publish(newest, without, { isNewGenerationAsked: true });
     expect(asked.entities.map(({ entity }) => entity)).toEqual([members]);
     const back = plan(asked, stored({ newestSeq: 30 }));

@@ -342,11 +342,6 @@ function emptyBlock(entity: EntityName, chunk: number): RawBlock {
   return { entity, chunk, bytes: Buffer.alloc(blockBytes), replacedAt: null, isChanged: false };
 }
 
-/** The connector's rows count as stored from unknown bytes. */
-export async function forgetRaw(tx: Tx, connector: ConnectorName): Promise<void> {
-  await tx.run('DELETE FROM _sync_raw WHERE connector = :connector', { connector });
-}
-
 /** These rows are no more: nothing of their bytes stays. */
 export async function emptyRaw(tx: Tx, of: OfEntity, rows: readonly number[]): Promise<void> {
   const blocks = await readBlocks(tx, { ...of, wanted: [...new Set(rows.map(chunkOf))] });

@@ -7,9 +7,9 @@ const s3 = 'test/publish/s3-store.test.ts';
 export const publishDefects: readonly Defect[] = [
   {
     id: 'restored-sink-unnoticed',
-    name: 'reasonForAll',
-    find: 'oldestRunAt !== null && oldestRunAt < run.startedAt',
-    replace: 'oldestRunAt !== null && oldestRunAt > run.startedAt',
+    name: 'restoredBecause',
+    find: 'one.startedAt < startedAt',
+    replace: 'one.startedAt > startedAt',
     because: 'A sink that was restored from a backup continues publications whose changes it does not know.',
     foundBy: planning,
   },

@@ -110,12 +110,9 @@ export interface FileNote {
   readonly file: RecordFile | null;
 }
 
-interface Told extends Omit<RecordFile, 'params'> {
-  readonly params: string;
-}
+type Told = ReturnType<typeof toldOf>;
 
-interface Noted extends Told {
-  readonly keyHash: Buffer;
+interface Noted extends Omit<Told, 'keyText'> {
   readonly gone: string | null;
 }
 
@@ -148,16 +145,11 @@ export async function noteFiles(tx: Tx, of: OfEntity, given: readonly FileNote[]
   if (changed.length > 0) await write(tx, of, changed);
 }
 
-interface ToldOf extends Told {
-  readonly keyText: string;
-  readonly keyHash: Buffer;
-}
-
-function toldOf(keyText: string, { params, version, name, contentType, size }: RecordFile): ToldOf {
+function toldOf(keyText: string, { params, version, name, contentType, size }: RecordFile) {
   return { keyText, keyHash: textHash(keyText), params: writeJson(params), version, name, contentType, size };
 }
 
-function isSame(before: Told, told: Told): boolean {
+function isSame(before: Noted, told: Told): boolean {
   const names = ['version', 'params', 'name', 'contentType', 'size'] as const;
   return names.every((name) => before[name] === told[name]);
 }
@@ -166,7 +158,7 @@ function isSame(before: Told, told: Told): boolean {
  * Another version has not failed yet. Once it is wanted, its bytes may be under the stored one's name, if a killed run
  * noted nothing of them.
  */
-async function write(tx: Tx, of: OfEntity, told: readonly ToldOf[]): Promise<void> {
+async function write(tx: Tx, of: OfEntity, told: readonly Told[]): Promise<void> {
   const ifSame = (column: string): string =>
     `${column} = CASE WHEN d.version = excluded.version THEN d.${column} END`;
   await tx.run(

@@ -29,7 +29,6 @@ import type { ChangedRow, RecordTable } from '../driver.ts';
 import { readStored, storeRows } from '../store-rows.ts';
 import { noteStored, tableNumbers, knownEntities } from '../tables.ts';
 import { IdentityChangedError } from '../../sink-errors.ts';
-import { forgetRaw } from '../row-blocks.ts';
 import { forbidContinuing, interruptRunning } from '../runs/run-chains.ts';
 
 /** Repairs that a person makes outside a sync. */
@@ -113,19 +112,6 @@ async function reset(ledger: Ledger, connector: ConnectorName, what: ResetScope)
   });
 }
 
-/**
- * `definition`: the connector type that is stored; undefined where the sink holds nothing. Throws USAGE, and
- * `IdentityChangedError` for another type.
- */
-function checkAdoption({ connector, definition }: AdoptedIdentity, stored: string | undefined): void {
-  if (stored === undefined) {
-    throw usage(`The sink holds nothing of connector "${connector}". Sync it, there is nothing to adopt.`);
-  }
-  if (stored !== definition) {
-    throw new IdentityChangedError(connector, [{ what: 'definition', stored, given: definition }]);
-  }
-}
-
 /** `known`: every known entity; null where the connector is unknown. Throws USAGE where there is nothing to forget. */
 function checkReset(
   connector: ConnectorName,
@@ -157,13 +143,20 @@ function resetEntities({ entity, tables }: ResetScope): readonly EntityName[] | 
  * nothing of that name, `IdentityChangedError` for another connector type.
  */
 export async function adopt(ledger: Ledger, identity: AdoptedIdentity, now: Instant): Promise<void> {
-  const { connector, baseUrl, connectorId } = identity;
+  const { connector, baseUrl, connectorId, definition } = identity;
   const repair = async (tx: Tx): Promise<void> => {
     const stored = await storedIdentity(tx, connector);
-    checkAdoption(identity, stored?.definition);
+    if (stored === undefined) {
+      throw usage(`The sink holds nothing of connector "${connector}". Sync it, there is nothing to adopt.`);
+    }
+    if (stored.definition !== definition) {
+      const other = { what: 'definition', stored: stored.definition, given: definition } as const;
+      throw new IdentityChangedError(connector, [other]);
+    }
     await interruptRunning(tx, { connector });
     await forbidContinuing(tx, connector);
-    await forgetRaw(tx, connector);
+    // The rows count as stored from unknown bytes.
+    await clearFacts(tx, '_sync_raw', connector);
     await tx.run(
       `UPDATE _sync_connectors SET base_url = :baseUrl, connector_id = :connectorId WHERE connector = :connector`,
       { connector, baseUrl, connectorId },
@@ -172,7 +165,7 @@ export async function adopt(ledger: Ledger, identity: AdoptedIdentity, now: Inst
       connector,
       now,
     });
-    const from = { baseUrl: stored?.baseUrl ?? '', connectorId: stored?.connectorId ?? '' };
+    const from = { baseUrl: stored.baseUrl, connectorId: stored.connectorId };
     noteAction(tx, ledger, { action: 'adopt', connector, detail: { baseUrl, connectorId, from } });
   };
   await holdingFor('repair', ledger, connector, async (taken) => await outsideRun(taken, repair));
