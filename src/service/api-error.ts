@@ -110,7 +110,10 @@ const messageByStatus: Readonly<Record<number, string>> = {
   431: 'The request headers are larger than this server accepts.',
 };
 
-/** Parses a body or a query string; 422 with one entry for each wrong field. Values are not repeated. */
+/** A body with a million wrong values is not answered with a million entries. */
+const maxErrors = 20;
+
+/** Parses a body or a query string; 422 with one entry for each of the first wrong fields. Values are not repeated. */
 export function parseRequest<Shape extends z.ZodType>(
   shape: Shape,
   value: unknown,
@@ -119,7 +122,7 @@ export function parseRequest<Shape extends z.ZodType>(
   const parsed = shape.safeParse(value);
   if (parsed.success) return parsed.data;
   throw new ApiError(422, `The request ${place} does not have the expected fields.`, {
-    errors: parsed.error.issues.map((issue) => ({
+    errors: parsed.error.issues.slice(0, maxErrors).map((issue) => ({
       field: [place, ...issue.path].join('.'),
       message: issue.message,
       error_code: issue.code,

@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
 import * as z from 'zod';
+import { grouped } from '../core/grouped.ts';
 import { firstCharacters, hasAtMostCharacters } from '../core/names.ts';
 import { isJsonArray, isJsonObject, memberOf, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { Params } from '../core/records.ts';
@@ -115,6 +116,9 @@ function pythonList(texts: readonly string[]): string {
   return `[${texts.map((text) => `'${text}'`).join(', ')}]`;
 }
 
+/** More than an answer needs: all of them are looked for in each of its records. */
+const fieldPaths = z.array(z.string()).max(1_000).nullish();
+
 /** The body of an execute call. `checkParams` checks `params` against the definition. */
 export const executeBody = z.object({
   entity: z.string(),
@@ -125,6 +129,8 @@ export const executeBody = z.object({
     .record(z.string(), z.custom<JsonValue>())
     .nullish()
     .describe("The action's parameters; null or absent where there are none."),
+  select_fields: fieldPaths.describe('Dot paths of what is kept of a record; wins over exclude_fields.'),
+  exclude_fields: fieldPaths.describe('Dot paths of what is left out of a record.'),
 });
 
 export type ExecuteBody = z.output<typeof executeBody>;
@@ -148,23 +154,26 @@ export async function executeAction(call: ExecuteCall) {
   const { body, provider, signal } = call;
   const { entity, action, actionName } = findAction(call.definition, body.entity, body.action);
   const params = checkParams(entity, actionName, action, body.params ?? {});
+  const shown = openSelection(body);
   const ask = <Answer>(call: (request: ProviderRequest) => Promise<Answer>): Promise<Answer> =>
     askProvider(signal, (own) => call({ entity, params, signal: own }));
   switch (actionName) {
     case 'list': {
       const { records, metadata } = await ask((request) => provider.list(request));
       // An element other than an object is returned unchanged.
-      const whole = records.map((record) => (isJsonObject(record) ? withCopies(record, entity) : record));
-      return envelope(whole, metadata);
+      const selected = records.map((record) =>
+        isJsonObject(record) ? shown(withCopies(record, entity)) : record,
+      );
+      return envelope(selected, metadata);
     }
     case 'get': {
       const record = await ask((request) => provider.get(request));
       if (record === null) throw notFound(`There is no such record in '${entity.name}'.`);
-      return envelope(withCopies(record, entity));
+      return envelope(shown(withCopies(record, entity)));
     }
     case 'context_store_search': {
       const { data, meta } = await call.stores.search(call.connectorId, entity.name, params, signal);
-      return envelope({ data, meta: { ...meta } });
+      return envelope({ data: data.map(shown), meta: { ...meta } });
     }
     case 'download':
       // The body is its bytes and nothing else.
@@ -177,6 +186,33 @@ function withCopies(record: JsonObject, { filledFrom }: Entity): JsonObject {
   return filledFrom.size === 0
     ? record
     : { ...record, ...Object.fromEntries(copiedFields(record, filledFrom)) };
+}
+
+/** Makes what the call wants to see of a record: the members that its paths name, or all others. */
+function openSelection({ select_fields: select, exclude_fields: exclude }: ExecuteBody) {
+  const isSelect = (select ?? []).length > 0;
+  const paths = ((isSelect ? select : exclude) ?? []).map((path) => path.split('.'));
+  return (record: JsonObject): JsonObject =>
+    paths.length === 0 ? record : selectMembers(record, paths, isSelect, 0);
+}
+
+/** `depth`: how many names of the paths led here. A path into a value without members names nothing. */
+function selectMembers(
+  object: JsonObject,
+  paths: readonly (readonly string[])[],
+  isSelect: boolean,
+  depth: number,
+): JsonObject {
+  const byName = grouped(paths, (path) => path[depth]);
+  const entries: [string, JsonValue][] = [];
+  for (const [name, value] of Object.entries(object)) {
+    const named = byName.get(name) ?? [];
+    const isWhole = named.some((path) => path.length === depth + 1);
+    if (named.length > 0 && !isWhole && isJsonObject(value)) {
+      entries.push([name, selectMembers(value, named, isSelect, depth + 1)]);
+    } else if (isWhole === isSelect) entries.push([name, value]);
+  }
+  return Object.fromEntries(entries);
 }
 
 function envelope(result: JsonObject | readonly JsonValue[], connectorMetadata: JsonObject | null = null) {

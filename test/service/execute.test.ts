@@ -173,6 +173,11 @@ describe('execute', () => {
       ['no action', { entity: 'lists' }],
       ['an action that is no text', { entity: 'lists', action: 7 }],
       ['params that are a list', { entity: 'lists', action: 'list', params: [] }],
+      ['select_fields that are a text', { entity: 'lists', action: 'list', select_fields: 'id' }],
+      [
+        'too many exclude_fields',
+        { entity: 'lists', action: 'list', exclude_fields: Array.from({ length: 1_001 }, () => 'id') },
+      ],
     ])('answer a body with %s with 422', async (_name, body) => {
       expect((await refusal(mailing, body))[0]).toBe(422);
     });
@@ -210,12 +215,41 @@ describe('execute', () => {
   });
 
   // Proves specification 2.1.4
-  it('ignores other members of the body, and answers with whole records', async () => {
+  it('selects and excludes by dotted paths, and select wins', async () => {
     const body = { entity: 'lists', action: 'list', params: { count: 1 } };
-    const whole = await api.execute(mailing, body);
-    const more = { select_fields: ['id'], skip_truncation: true, intent: 'test' };
-    const { status, body: answer } = await api.execute(mailing, { ...body, ...more });
-    expect([status, answer['result']]).toEqual([200, whole.body['result']]);
+    const result = async (extra: JsonObject): Promise<JsonObject> =>
+      objects((await api.execute(mailing, { ...body, ...extra })).body['result'])[0] ?? {};
+    expect(await result({ select_fields: ['id', 'stats.member_count'], exclude_fields: ['id'] })).toEqual({
+      id: listId,
+      stats: { member_count: expect.any(Number) },
+    });
+    const whole = await result({});
+    const { _links, contact, ...others } = whole;
+    expect(_links).toBeDefined();
+    const { city, ...ofContact } = object(contact);
+    expect(city).toBeDefined();
+    // A path into a text names nothing; a part of what another path names whole changes nothing.
+    const exclude_fields = ['_links', '_links.x', 'contact.city', 'id.x'];
+    expect(await result({ select_fields: [], exclude_fields })).toEqual({ ...others, contact: ofContact });
+    expect(await result({ exclude_fields: null, skip_truncation: false, intent: 'test' })).toEqual(whole);
+  });
+
+  // Proves specification 2.1.4
+  it('selects of one record as of a list', async () => {
+    const select_fields = ['id', 'stats.member_count'];
+    const got = await api.execute(mailing, {
+      entity: 'lists',
+      action: 'get',
+      params: { list_id: listId },
+      select_fields,
+    });
+    expect(Object.keys(object(got.body['result']))).toEqual(['id', 'stats']);
+  });
+
+  it('answers a thousand wrong values with a few entries', async () => {
+    const select_fields = Array.from({ length: 1_000 }, () => 1);
+    const { status, body } = await api.execute(mailing, { entity: 'lists', action: 'list', select_fields });
+    expect([status, objects(body['errors']).length]).toEqual([422, 20]);
   });
 });
 

@@ -206,8 +206,8 @@ describe('search results', () => {
   it('shows the properties of a page as a list of names and values', async () => {
     const [page] = [...sampleTruth(accounts[notes], 'pages')].map(({ record }) => record);
     const query = { filter: { eq: { id: page?.['id'] ?? null } } };
-    const body = { entity: 'pages', action: 'search', params: { query, fields: ['properties'] } };
-    const answer = await api.execute(notes, body);
+    const body = { entity: 'pages', action: 'search', params: { query } };
+    const answer = await api.execute(notes, { ...body, select_fields: ['properties'] });
     expect(answer.body['result']).toMatchObject({
       data: [{ properties: pairs(page?.['properties'] ?? null) }],
       meta: { has_more: false, cursor: null },
