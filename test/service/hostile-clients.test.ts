@@ -530,6 +530,15 @@ describe('https and log', () => {
     });
   });
 
+  describe('a browser', () => {
+    it('finds the OpenAPI document at the address of the service, without a token', async () => {
+      const api = await serveHere();
+      const answer = await fetch(api.service.url);
+      expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8']);
+      expect(await answer.text()).toContain('href="/openapi.json"');
+    });
+  });
+
   describe('the log of requests', () => {
     const entries: RequestEntry[] = [];
     /** Logged once the answer is out, so later than the client has it. */

@@ -178,14 +178,24 @@ export function registerEndpoints(
       },
     });
   }
+  // For a browser that opens the address of the service; no endpoint of the API.
+  server.get('/', (_request, reply) =>
+    reply
+      .headers({ 'content-security-policy': "default-src 'none'", 'x-content-type-options': 'nosniff' })
+      .type('text/html; charset=utf-8')
+      .send(startPage),
+  );
   server.setNotFoundHandler(() => {
     throw notFound('There is no such endpoint.');
   });
 }
 
+const startPage =
+  '<!doctype html><html lang="en"><title>Connector Execution API</title><p><a href="/openapi.json">/openapi.json</a> describes this API.';
+
 /** Paths that need no token. */
 export function publicPathsOf(endpoints: readonly Endpoint[]): ReadonlySet<string> {
-  return new Set(endpoints.filter(({ access }) => access === 'public').map(({ path }) => path));
+  return new Set(['/', ...endpoints.filter(({ access }) => access === 'public').map(({ path }) => path)]);
 }
 
 function checkAccess({ access }: Endpoint, request: FastifyRequest): void {
