@@ -211,9 +211,10 @@ async function refusalOf(redis: Redis, prefix: string): Promise<string | null> {
     .trim()
     .split(/,\s+/)
     .map((text) => text.split(' ').map((part) => (part === 'KEY' ? key : part)));
-  // Scripts may not run BZPOPMIN.
+  // Scripts may run neither EVALSHA nor BZPOPMIN.
   const asks = {
     EVAL: () => redis.eval(tryAll, 1, key, JSON.stringify(calls)),
+    EVALSHA: () => redis.evalsha('0'.repeat(40), 1, key),
     BZPOPMIN: () => redis.bzpopmin(key, 0.001),
   };
   const user = redis.options.username ?? 'default';

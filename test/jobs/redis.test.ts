@@ -220,7 +220,8 @@ describe('the rights of a user', () => {
   // Proves promise 12
   it.each([
     ['~* &* +@all -@dangerous', 'run INFO\\. Allow them \\(ACL SETUSER w \\+@all -@dangerous \\+info\\)\\.'],
-    ['~* &* +@all -eval -evalsha', 'run EVAL. Allow them'],
+    ['~* &* +@all -eval -evalsha', 'run EVAL, EVALSHA. Allow them'],
+    ['~* &* +@all -evalsha', 'run EVALSHA. Allow them'],
     ['~* &* +@all -bzpopmin', 'run BZPOPMIN. Allow them'],
     ['~* &* +@all -zadd -hset', 'run HSET, ZADD. Allow them'],
     ['~* &* +@all -@write', 'and \\d+ more\\. Allow them'],
