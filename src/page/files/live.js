@@ -3,6 +3,8 @@
 const address = document.currentScript.dataset.live;
 const state = document.getElementById('live-state');
 const lookEveryMs = 2_000;
+// A server that has gone silently would be shown as live.
+const answerWithinMs = 15_000;
 // Ages grow.
 const atLeastEveryMs = 30_000;
 let seen = null;
@@ -13,7 +15,7 @@ async function look() {
   if (document.hidden || isAsking) return;
   isAsking = true;
   try {
-    const answer = await fetch(address);
+    const answer = await fetch(address, { signal: AbortSignal.timeout(answerWithinMs) });
     // Logged out: the page itself says so.
     if (answer.status === 401) return location.reload();
     if (!answer.ok) throw new Error(answer.statusText);
@@ -37,7 +39,8 @@ async function refresh() {
   const main = document.getElementById('main');
   const isWriting = main.contains(document.activeElement) && document.activeElement.matches('input, select');
   if (isWriting || main.querySelector('details[open]') !== null) return false;
-  const answer = await fetch(location.href, { headers: { accept: 'text/html' } });
+  const signal = AbortSignal.timeout(answerWithinMs);
+  const answer = await fetch(location.href, { headers: { accept: 'text/html' }, signal });
   if (!answer.ok) return false;
   const next = new DOMParser().parseFromString(await answer.text(), 'text/html');
   replace(main, next.getElementById('main'));
