@@ -329,8 +329,8 @@ export const removeConnector = command({
   help: `
 The config is checked without the connector before anything is written, and the file is replaced as a whole.
 
-With --data the records go first, in small steps, then the entry; workers are asked to read the config again. A connector
-that a run holds is refused. Interrupted or killed, run the same command again: it resumes. Targets of "publish" start a
+With --data its files, its sign-in and its entry go first; workers are asked to read the config again; then the records go,
+all at once. A connector that a run holds is refused. Interrupted or killed, run the same command again. Targets of "publish" start a
 generation without rows with their next publication; write what "publish schema" made again afterwards. What people did
 stays in "actions".
 
