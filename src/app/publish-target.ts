@@ -3,7 +3,7 @@ import { hasCode, SyncError, usage } from '../core/errors.ts';
 import type { RunPublication } from '../jobs/worker-context.ts';
 import type { Notifier } from '../notify/open-notifier.ts';
 import type { OpenTarget } from '../publish/open-target.ts';
-import type { PublishEnd, PublishProgress, PublishRequest, TargetState } from '../publish/publication.ts';
+import type { PublishEnd, PublishRequest, TargetState } from '../publish/publication.ts';
 import type { Target } from '../publish/target.ts';
 import { targetNamed, targetsOfConnector } from '../settings/choices.ts';
 import { checkTargets } from '../settings/load-settings.ts';
@@ -17,7 +17,7 @@ import { type PurgeWork, targetNames } from '../sinks/requests.ts';
 import { openExistingHistory, openSink } from '../sinks/registry.ts';
 import { counted } from '../telemetry/format.ts';
 import { programVersion } from './program-version.ts';
-import { onceAMinute, type WorkerRunsOptions } from './worker-runs.ts';
+import type { WorkerRunsOptions } from './worker-runs.ts';
 
 export type AskedPublication = Pick<PublishRequest, 'isSnapshotAsked' | 'isNewGenerationAsked'>;
 
@@ -83,7 +83,7 @@ export async function cleanTargets(
       const target = targetsOfConnector(settings, connector).find((one) => one.name === name);
       if (target === undefined) throw usage(`${name} no longer publishes ${connector}. ${goneAdvice}`);
       checkTargets(settings, [target]);
-      const asked = { ...ordinaryPublication, ...how, onProgress: () => undefined, notifier: null };
+      const asked = { ...ordinaryPublication, ...how, notifier: null };
       const end = await publishTarget(target, asked);
       // Null: another process has finished it meanwhile.
       if (end.cleaned !== null) cleaned.push(end.cleaned);
@@ -152,9 +152,8 @@ export function workerPublications(options: WorkerRunsOptions): RunPublication {
         });
         await sink.noteAction({ action: 'publish-now', connector: null, detail: { target: name }, who: by });
       }
-      const onProgress = tellProgress(options, name);
       const { notifier } = app;
-      const request = { ...ordinaryPublication, clock, signal, onProgress, notifier };
+      const request = { ...ordinaryPublication, clock, signal, notifier };
       const end = await publishTarget(targetNamed(app.settings, name), request);
       tellEnd(options, name, end, clock.now() - startedMs);
       return end.kind;
@@ -184,17 +183,6 @@ function tellEnd({ metrics, log }: WorkerRunsOptions, target: string, end: Targe
     );
   }
   for (const warning of end.warnings) log.warn({ target }, warning);
-}
-
-/** A publication that takes hours logs its progress at info once a minute. */
-function tellProgress(
-  { log, clock }: WorkerRunsOptions,
-  target: string,
-): (progress: PublishProgress) => void {
-  const isTime = onceAMinute(clock);
-  return (progress) => {
-    if (isTime()) log.info({ target, ...progress }, 'publication in progress');
-  };
 }
 
 /** The state of a target after a purge. */

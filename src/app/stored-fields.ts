@@ -42,55 +42,21 @@ export async function storedIn({ connector, table }: EntityTarget): Promise<stri
   return reader === null || stored === null ? null : reader.sinkId;
 }
 
-/** The keys of the records whose newest change is the oldest, at most so many. */
-export async function firstStored({ connector: { name, sink }, table }: EntityTarget, limit: number) {
-  await using reader = await openExistingRecords(sink);
-  const stored = (await reader?.table(name, table.entity)) ?? null;
-  if (reader === null || stored === null) return [];
-  for await (const batch of reader.changes(name, stored, 0)) {
-    return batch.slice(0, limit).map(({ values, changedAt, isDeleted }) => ({
-      key: stored.columns.flatMap((column, index) =>
-        stored.key.includes(column.name) ? [[column.name, String(values[index])] as const] : [],
-      ),
-      changedAt,
-      isDeleted,
-    }));
-  }
-  return [];
-}
-
 /** A record's key as a person named it. */
 export type RecordKey = ReturnType<typeof parseRecordKey>;
 
 /**
- * Parses `name=value` texts, one for each field of the table's key, or `<entity>/<value>` with the values of the key in
- * its order. Throws USAGE for missing, unknown, doubled and unfitting ones.
+ * Parses `name=value` texts, one for each field of the table's key. Throws USAGE for missing, unknown, doubled and
+ * unfitting ones.
  */
 export function parseRecordKey(table: EntityTable, texts: readonly string[]) {
-  const [path = ''] = texts;
-  const isPath = texts.length === 1 && path.startsWith(`${table.entity}/`);
-  const pairs = isPath ? pairsOf(table, path) : texts.map(pairOf);
-  return recordKey(table, pairs, { flag: '--key', each: '--key <name>=<value>' });
+  return recordKey(table, texts.map(pairOf), { flag: '--key', each: '--key <name>=<value>' });
 }
 
 function pairOf(text: string): readonly [name: string, text: string] {
   const at = text.indexOf('=');
   if (at < 1) throw usage(`--key: expected name=value, got "${text}".`);
   return [text.slice(0, at), text.slice(at + 1)];
-}
-
-/** A key of one field may contain slashes. */
-function pairsOf(
-  { entity, key }: EntityTable,
-  path: string,
-): readonly (readonly [name: string, text: string])[] {
-  const rest = path.slice(entity.length + 1);
-  const values = key.length === 1 ? [rest] : rest.split('/');
-  if (values.length === key.length) return key.map((name, index) => [name, values[index] ?? '']);
-  const form = [entity, ...key.map((name) => `<${name}>`)].join('/');
-  throw usage(
-    `--key: expected ${form}, got "${path}". Values with a slash are given as --key <name>=<value>.`,
-  );
 }
 
 /** The same from names and texts. `flag`, `each`: the names of the whole key and of a part of it in messages. */

@@ -1,7 +1,5 @@
 import { type Clock, instant } from '../core/clock.ts';
 import { isPutOff } from '../core/errors.ts';
-import type { OnRunEvent } from '../core/events.ts';
-import type { ConnectorName } from '../core/names.ts';
 import { windowText } from '../engine/plan-run.ts';
 import type { RunJob, RunRequest } from '../jobs/worker-context.ts';
 import { connectorNamed } from '../settings/choices.ts';
@@ -77,18 +75,16 @@ const nothingLeft = { outcome: 'ok', run: null, error: null, resumeAt: null };
 
 /** Makes one run, and logs and counts each of its events. */
 async function loggedRun(
-  { app, metrics, log, clock }: WorkerRunsOptions,
+  { app, metrics, log }: WorkerRunsOptions,
   connector: ConnectorSettings,
   { signal, onEvent }: Omit<RunRequest, 'shouldYield'>,
   what: Pick<SyncRequest, 'globs' | 'run'>,
 ): Promise<RunReport> {
   const { name } = connector;
-  const onProgress = tellProgress(log, name, clock);
   return await app.sync(connector, {
     ...what,
     onEvent: (event) => {
       logRunEvent(log, name, event);
-      onProgress(event);
       metrics.onRunEvent(name, event);
       onEvent(event);
     },
@@ -124,27 +120,5 @@ function endFields(connector: ConnectorSettings, report: RunReport): object {
     ...(error === null ? {} : { code: error.code, error: error.message }),
     ...(resumeAt === null ? {} : { resumeAt }),
     ...(withheld === 0 ? {} : { withheld }),
-  };
-}
-
-/** True at most once a minute. */
-export function onceAMinute(clock: Clock): () => boolean {
-  let lastMs = clock.now();
-  return () => {
-    const isTime = clock.now() - lastMs >= 60_000;
-    if (isTime) lastMs = clock.now();
-    return isTime;
-  };
-}
-
-/** A run that takes hours logs its progress at info once a minute. */
-export function tellProgress(log: Pick<Log, 'info'>, connector: ConnectorName, clock: Clock): OnRunEvent {
-  const isTime = onceAMinute(clock);
-  let [pages, records] = [0, 0];
-  return (event) => {
-    if (event.kind !== 'page-committed') return;
-    pages += 1;
-    records += event.counts.fetched;
-    if (isTime()) log.info({ connector, entity: event.entity, pages, records }, 'run in progress');
   };
 }

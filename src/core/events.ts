@@ -24,8 +24,6 @@ export type RunEvent =
       readonly run: RunId;
       readonly continues: RunId | null;
       readonly due: number;
-      /** Records that the resumed runs have read, one that came twice once. Absent: it resumes none. */
-      readonly earlier?: readonly ({ readonly records: number } & OfEntity)[];
     }
   /** `isIncremental`: only what changed is asked for. */
   | ({

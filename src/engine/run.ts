@@ -65,9 +65,7 @@ export async function openRun(options: SyncOptions, lease: Lease, beganMs: numbe
   const startedMs = clock.now();
   const started = await sink.startRun(lease, plan);
   const { run: id, continues, due, earlier, wrote, rawKey } = started;
-  const records = earlier.map(({ entity, fetched, duplicate }) => ({ entity, records: fetched - duplicate }));
-  const resumed = continues === null ? {} : { earlier: records };
-  onEvent({ kind: 'run-started', connector, run: id, continues, due, ...resumed });
+  onEvent({ kind: 'run-started', connector, run: id, continues, due });
   const { serverTime } = source.stats();
   const ending = runEnding(options.signal, clock);
   return {

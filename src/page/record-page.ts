@@ -1,13 +1,13 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
 import { explainRow } from '../app/explain-row.ts';
-import { firstStored, parseRecordKey } from '../app/stored-fields.ts';
+import { parseRecordKey } from '../app/stored-fields.ts';
 import { SyncError } from '../core/errors.ts';
 import { runIds } from '../core/names.ts';
 import { entityTarget, type EntityTarget } from '../settings/choices.ts';
 import type { LocalSettings } from '../settings/settings.ts';
 import { printable } from '../telemetry/format.ts';
 import { explanationFacts, purgedText } from '../wording/connector-text.ts';
-import { ago, facts, page, type PageWorld, wideTable } from './layout.ts';
+import { facts, page, type PageWorld } from './layout.ts';
 
 export interface RecordQuery {
   /** `<connector>/<entity>`; empty: not chosen yet. */
@@ -39,8 +39,7 @@ export async function recordPage(settings: LocalSettings, query: RecordQuery, wo
       </p>
     </form>
     ${target instanceof SyncError ? problem(target.message) : ''}
-    ${found === null ? '' : foundSection(found, query.in, world.program)}
-    ${chosen === null || found !== null ? '' : await storedSection(chosen, query.in, world.nowMs)}`;
+    ${found === null ? '' : foundSection(found, query.in, world.program)}`;
   return page({ title: 'Find a record', root: './', main, isLive: false }, world);
 }
 
@@ -102,28 +101,6 @@ function foundSection(found: Found, name: string, program: string): SafeHtml {
 function withRunLinks(text: string): SafeHtml {
   const parts = printable(text).split(runIds);
   return html`${parts.map((part, index) => (index % 2 === 1 ? html`<a href="runs/${part}">${part}</a>` : part))}`;
-}
-
-const mostStored = 20;
-
-/** Some stored records, so that a person need not bring a key. */
-async function storedSection(target: EntityTarget, name: string, nowMs: number): Promise<SafeHtml> {
-  const records = await firstStored(target, mostStored);
-  if (records.length === 0) return html`<p>Nothing of it is stored.</p>`;
-  const rows = records.map(({ key, changedAt, isDeleted }) => {
-    const address = new URLSearchParams([
-      ['in', name],
-      ...key.map(([field, value]): [string, string] => [`key.${field}`, value]),
-    ]);
-    return [
-      html`<a href="record?${address.toString()}">${printable(key.map(([, value]) => value).join(', '))}</a>`,
-      ago(changedAt, nowMs),
-      isDeleted ? 'deleted' : '',
-    ];
-  });
-  const columns = [target.table.key.join(', '), 'last written', 'state'];
-  return html`<h2>Some that are stored</h2>
-    ${wideTable('Stored records', columns, rows)}`;
 }
 
 function problem(message: string): SafeHtml {

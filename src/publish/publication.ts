@@ -37,7 +37,7 @@ export interface PublishRequest {
   readonly clock: Clock;
   /** Once it is aborted, `publishOnce` rejects with its reason, and the target is as before. */
   readonly signal: AbortSignal;
-  readonly onProgress: (progress: PublishProgress) => void;
+  readonly onProgress?: ((progress: PublishProgress) => void) | undefined;
 }
 
 export type PublishEnd =
@@ -746,7 +746,7 @@ function otherSinkError({ sink, publication }: Manifest, target: string): SyncEr
 }
 
 /** Reported after each batch of rows. */
-export interface PublishProgress extends OfEntity {
+interface PublishProgress extends OfEntity {
   /** Rows of the entity so far, including those of its snapshot. */
   readonly rows: number;
 }
@@ -771,7 +771,7 @@ export async function writeEntity(
   const onRows = (more: number): void => {
     signal.throwIfAborted();
     rows += more;
-    onProgress({ connector, entity, rows });
+    onProgress?.({ connector, entity, rows });
   };
   // There is no table of an entity that was removed.
   const stored = through === after ? noRows() : reader.changes(connector, table, after);

@@ -58,16 +58,8 @@ export function openProgress(connector: ConnectorName, clock: Clock) {
   };
 
   const onEvent = handledBy({
-    'run-started': ({ run: id, continues, due, earlier = [] }) => {
+    'run-started': ({ run: id, continues, due }) => {
       run = { ...run, id, continues, retry: null, walksKnown: due };
-      for (const { entity, records } of earlier) {
-        entities.set(entity, {
-          ...entityOf(entity),
-          rows: records,
-          earlierRows: records,
-          endedRows: records,
-        });
-      }
     },
     'walk-started': (event) => {
       listings.set(nameOf(event), { entity: event.entity, rows: 0, total: null });
@@ -142,13 +134,11 @@ export function openProgress(connector: ConnectorName, clock: Clock) {
 
   const entitySnapshot = (name: EntityName, entity: EntityState) => {
     const open = openOf(name);
-    const { rows, earlierRows, pages, setAside, isIncremental } = entity;
+    const { rows, pages, setAside, isIncremental } = entity;
     return {
       entity: name,
-      /** Records that were read, by the runs that this one resumes too; one that came twice counts once. */
+      /** Records that this run has read; one that came twice counts once. */
       rows,
-      /** Records that the runs before have read. */
-      earlierRows,
       pages,
       setAside,
       /** At least one of its listings is read only for changes. */
@@ -184,11 +174,10 @@ export function openProgress(connector: ConnectorName, clock: Clock) {
 function newEntity() {
   return {
     rows: 0,
-    earlierRows: 0,
     pages: 0,
     setAside: 0,
     isIncremental: false,
-    /** Records of listings that have ended, or were read by earlier runs. */
+    /** Records of listings that have ended. */
     endedRows: 0,
   };
 }
@@ -347,13 +336,13 @@ export function progressLines(progress: ProgressSnapshot, style: ProgressStyle |
 }
 
 function entityLine(entity: EntitySnapshot, nameWidth: number, style: ProgressStyle): string {
-  const { open, setAside, pages, earlierRows } = entity;
+  const { open, setAside, pages } = entity;
   const mark = open > 0 ? '>' : setAside > 0 ? '!' : '·';
   const parts = [
     `${mark} ${printable(entity.entity).padEnd(nameWidth)}`,
     recordsText(entity),
     ...(setAside > 0 ? [`${count(setAside)} failed`] : []),
-    pages === 0 && earlierRows > 0 ? 'read before the resume' : counted(pages, 'page'),
+    counted(pages, 'page'),
   ];
   const line = fitting(parts, '  ', style);
   return setAside > 0 ? colored('yellow', line, style) : line;

@@ -8,10 +8,9 @@ import { askedRecord, refetchRecord } from '../../src/app/refetch-record.ts';
 import { tellEnd } from '../../src/app/run-connector.ts';
 import { closable } from '../../src/app/start-scheduled-runs.ts';
 import { undoRun } from '../../src/app/undo-run.ts';
-import { tellProgress, workerRuns } from '../../src/app/worker-runs.ts';
+import { workerRuns } from '../../src/app/worker-runs.ts';
 import { systemClock, timeMs } from '../../src/core/clock.ts';
 import type { ConnectorName, EntityName } from '../../src/core/names.ts';
-import { noCounts } from '../../src/core/records.ts';
 import type { RunJob, RunResult } from '../../src/jobs/worker-context.ts';
 import type { SampleAccount } from '../../src/sample/sample-account.ts';
 import { ApiError } from '../../src/service/api-error.ts';
@@ -22,7 +21,6 @@ import type { RunReport } from '../../src/sinks/run-report.ts';
 import { openLog } from '../../src/telemetry/log.ts';
 import { openMetrics } from '../../src/telemetry/metrics.ts';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
-import { instantClock } from '../support/instant-clock.ts';
 import { jsonLines } from '../support/run-cli.ts';
 import { text as textOf } from '../support/service/served-api.ts';
 
@@ -203,35 +201,6 @@ describe('a worker’s backfill', () => {
     expect(await job()).toMatchObject({ outcome: 'ok', isDone: true });
     expect(runs).toBe(4);
   }, 60_000);
-});
-
-it('logs the progress of a run once a minute, and none of a short run', async () => {
-  const lines: unknown[] = [];
-  const log = await openLog({ level: 'info', write: (line) => lines.push(JSON.parse(line)) });
-  const clock = instantClock();
-  const onEvent = tellProgress(log, 'news' as ConnectorName, clock);
-  const page = (records: number): void =>
-    onEvent({
-      kind: 'page-committed',
-      params: {},
-      entity: 'lists' as EntityName,
-      counts: { ...noCounts, fetched: records },
-      newlyDue: 0,
-      bytes: 1,
-    });
-  for (let second = 0; second < 59; second += 1) {
-    clock.advance(1000);
-    page(10);
-  }
-  expect(lines).toEqual([]);
-  for (let second = 0; second < 61; second += 1) {
-    clock.advance(1000);
-    page(10);
-  }
-  expect(lines).toMatchObject([
-    { msg: 'run in progress', connector: 'news', entity: 'lists', pages: 60, records: 600 },
-    { pages: 120, records: 1200 },
-  ]);
 });
 
 const boom = new Error('it does not close');

@@ -593,24 +593,3 @@ it('reports how many records the service counts, and reads the same as without',
   expect(counting.counted).toBe(plain.read);
   expect(counting.read).toBe(plain.read);
 });
-
-it('begins after a resume with what the run before has read', async ({ folder }) => {
-  await using service = await startCliService();
-  const config = await writeCliConfig(folder, service.url);
-  const sync = async (...more: string[]) => {
-    const args = ['sync', 'newsletter', '--select', 'lists', 'list_members', '--config', config, '--json'];
-    return jsonLines(await callCli([...args, ...more], { cwd: folder, env: { SECRET: cliSecret } }));
-  };
-  const cut = await sync('--max-calls', '4');
-  const readOf = (entity: string) =>
-    cut
-      .filter((line) => line['kind'] === 'page-committed' && line['entity'] === entity)
-      .map(({ counts }) => counts as Record<string, number>)
-      .reduce((all, { fetched = 0, duplicate = 0 }) => all + fetched - duplicate, 0);
-  const started = (await sync()).find(({ kind }) => kind === 'run-started');
-  expect(started?.['earlier']).toEqual([
-    { entity: 'list_members', records: readOf('list_members') },
-    { entity: 'lists', records: readOf('lists') },
-  ]);
-  expect(readOf('lists')).toBeGreaterThan(0);
-});

@@ -27,7 +27,7 @@ import { readFilter } from './search.ts';
 import { pruneConnector } from '../../app/apply-retention.ts';
 
 const options = {
-  '-k, --key <name=value...>': 'every field of the key of one record, or <entity>/<key>',
+  '-k, --key <name=value...>': 'every field of the key of one record',
   '--where <json>':
     'all records that a filter of search finds, deleted and quarantined ones too; @file reads a file',
   '--quarantine': 'all that is in quarantine, with or without a key',
@@ -40,7 +40,7 @@ const options = {
 export const purge = command({
   argument: [
     '<connector/entity>',
-    'such as newsletter/list_members; the connector with --where or --quarantine (all its entities) or --key <entity>/<key>',
+    'such as newsletter/list_members; the connector with --where or --quarantine (all its entities)',
   ],
   options,
   help: `
@@ -49,7 +49,6 @@ What it removed stays away, also while the API still lists it. docs/guides/erasu
 
 Examples:
   $ connector-sync purge newsletter/list_members --key list_id=a1 --key id=62eeb292278cc15f5817cb78f7790b08 --dry-run
-  $ connector-sync purge newsletter --key list_members/a1/62eeb292278cc15f5817cb78f7790b08
   $ connector-sync purge newsletter --where '{"eq": {"email_address": "ann@example.com"}}' --json > ann.json
   $ connector-sync purge newsletter --unmasked --dry-run`,
   run: async (context, flags, name) => {
@@ -111,16 +110,12 @@ const outOfReach = [
   'the service itself, which may still list the records, and indexed stores of serve while it does',
 ] as const;
 
-/** Without an entity: the entity of `--key list_members/a1/62ee`, or else the whole connector. */
+/** Without an entity: the whole connector. */
 function purgeTarget(settings: LocalSettings, name: string, flags: PurgeFlags): PurgeTarget {
-  const { key, where, quarantine } = flags;
-  if (!name.includes('/') && key.length === 0 && (where !== undefined || quarantine)) {
+  if (!name.includes('/') && flags.key.length === 0 && (flags.where !== undefined || flags.quarantine)) {
     return { name, connector: connectorNamed(settings, name), entities: connectorTargets(settings, name) };
   }
-  const [path = '', ...more] = key;
-  const [entity = ''] = path.split('/');
-  const isNamed = more.length === 0 && entity !== path && !entity.includes('=');
-  const target = entityTarget(settings, name.includes('/') || !isNamed ? name : `${name}/${entity}`);
+  const target = entityTarget(settings, name);
   return { ...target, entities: [target] };
 }
 
