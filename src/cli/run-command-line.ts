@@ -102,7 +102,11 @@ export async function runCommandLine(world: ProcessWorld): Promise<ExitCode> {
     exitCode = (await work(context)) ?? exitCodes.ok;
   };
   try {
-    await addCommands(program, world.args, enter);
+    for (const { name, description, load } of commands) {
+      const command = program.command(name).description(description);
+      // No command waits for the others. A connector with the name of a command only costs time.
+      if (world.args.includes(name)) (await load())(command, enter);
+    }
     await program.parseAsync(world.args, { from: 'user' });
     // An output's error arrives a turn after the write that caused it.
     await setImmediate();
@@ -115,17 +119,6 @@ export async function runCommandLine(world: ProcessWorld): Promise<ExitCode> {
     }
     reportError(terminal, error, isDebug);
     return exitCodeOfError(error);
-  }
-}
-
-/**
- * Adds every command by its name; loads its options and modules only if an argument is that name, so that no command
- * waits for the others. A connector with the name of a command only costs time.
- */
-async function addCommands(program: Command, args: readonly string[], enter: Enter): Promise<void> {
-  for (const { name, description, load } of commands) {
-    const command = program.command(name).description(description);
-    if (args.includes(name)) (await load())(command, enter);
   }
 }
 

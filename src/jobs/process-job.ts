@@ -173,18 +173,16 @@ async function runInSlot(context: JobContext, taken: TakenJob<ConnectorJob>): Pr
     return { kind: 'give-back' };
   }
   if ((await context.ledger.pause(connector)) !== null) return { kind: 'complete', outcome: 'paused' };
-  if (await isNeedless(context, work)) return { kind: 'complete', outcome: 'made-up-for' };
+  const due = work.kind === 'sync' && work.reason === 'catch-up' ? work.due : null;
+  if (due !== null && isMadeUpFor(due, await context.ledger.lastRun(connector))) {
+    return { kind: 'complete', outcome: 'made-up-for' };
+  }
   if (startsInARow(job) > 0) {
     // Retry suspects one at a time, so that jobs that merely shared the crashed process are not counted as poison.
     if (suspects.size > 0) return later(context);
     suspects.add(connector);
   }
   return await runJob(context, taken);
-}
-
-async function isNeedless({ ledger }: JobContext, work: ConnectorJob): Promise<boolean> {
-  if (work.kind !== 'sync' || work.reason !== 'catch-up' || work.due === null) return false;
-  return isMadeUpFor(work.due, await ledger.lastRun(work.connector));
 }
 
 /** Makes the run of a job and settles it. Never rejects. */
@@ -217,15 +215,11 @@ async function runJob(
       return { kind: 'ended', end: await context.run(work, { signal: within, onEvent, shouldYield }) };
     },
     isCancelled: async () => work.kind === 'backfill' && (await hasLostKey()),
-    heldDelayMs: () => heldDelay(busyDelayMs, clock.now() - askedMs),
+    // A tenth of the time waited so far.
+    heldDelayMs: () => Math.min(12 * busyDelayMs, Math.max(busyDelayMs, (clock.now() - askedMs) / 10)),
     facts: { connector },
     failed: 'the run failed to start',
   });
-}
-
-/** A tenth of the time waited so far, between the shortest delay and twelve times that. */
-function heldDelay(shortestMs: number, waitedMs: number): number {
-  return Math.min(12 * shortestMs, Math.max(shortestMs, waitedMs / 10));
 }
 
 /** Whether the job that has a deduplication key is the one meant. If Redis does not answer, the run continues. */

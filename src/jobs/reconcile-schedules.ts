@@ -253,10 +253,9 @@ async function registerSink(
   const text = JSON.stringify({ ...own, pid: process.pid, since: instant(options.clock.now()) });
   const isFirst = (await redis.hsetnx(sinksKey(prefix), sink.name, text)) === 1;
   const known = isFirst ? null : await registeredSink(redis, prefix, sink.name);
-  if (isFirst || (known?.id === own.id && known.host === own.host && known.place === own.place)) {
-    return null;
-  }
-  if (known !== null && known.id !== own.id && !options.mayTakeOver && !isSamePlace(known, own)) {
+  const isSamePlace = known?.host === own.host && known.place === own.place;
+  if (isFirst || (known?.id === own.id && isSamePlace)) return null;
+  if (known !== null && known.id !== own.id && !options.mayTakeOver && !isSamePlace) {
     throw incompatible(sink.name, known, own);
   }
   await redis.hset(sinksKey(prefix), sink.name, text);
@@ -279,10 +278,6 @@ export async function registeredSink(
       { code: 'INTERNAL', recovery: 'stop', context: { sink: name }, cause: error },
     );
   }
-}
-
-function isSamePlace(left: RegisteredSink, right: RegisteredSink): boolean {
-  return left.host === right.host && left.place === right.place;
 }
 
 function incompatible(sink: string, known: RegisteredSink, own: RegisteredSink): SyncError {

@@ -571,7 +571,9 @@ export function createTickProcessor(context: TickContext): (job: Job) => Promise
     const { sink, connector } = tick;
     observe({ kind: 'tick', connector });
     const schedule = scheduleOf(context, sink, connector);
-    const due = dueTime(job);
+    // The scheduler adds each job ahead of time, delayed until the due time. A retry changes the job's delay, not its
+    // options.
+    const due = job.timestamp + (job.opts.delay ?? 0);
     if (schedule?.missed === 'skip' && clock.now() - due > missedAfterMs) {
       log.info({ connector, due: new Date(due).toISOString() }, 'missed run skipped');
       return;
@@ -633,14 +635,6 @@ async function untilTaken({ clock, closing, onError }: TickContext, put: () => P
       if (!(await slept(clock, waitMs, closing))) throw error;
     }
   }
-}
-
-/**
- * The scheduler adds each job ahead of time, delayed until the due time. A retry changes the job's delay, not its
- * options.
- */
-function dueTime(job: Job): number {
-  return job.timestamp + (job.opts.delay ?? 0);
 }
 
 /**

@@ -128,7 +128,8 @@ export function runCalls(options: RunCallsOptions): RunCall {
     };
     try {
       if (slots.size >= mostWaiting) throw busy(`${mostWaiting} calls are waiting`);
-      const freeSlot = await turnWithin(slots, signal);
+      const late = (): SyncError => busy('other calls take long');
+      const freeSlot = await within(mostWaitMs, signal, late, (own) => takeSlot(slots, own));
       try {
         // Reads of files keep the process busy: between two calls it hears of others, and of cancelled ones.
         await otherTurn();
@@ -147,12 +148,6 @@ export function runCalls(options: RunCallsOptions): RunCall {
       return ended('failed', 0, jsonOf({ error: 'INTERNAL', message: 'The call failed; the log says why.' }));
     }
   };
-}
-
-/** Rejects with the signal's reason, and with SEARCH_BUSY where it would take too long. */
-function turnWithin(slots: PQueue, signal: AbortSignal): Promise<() => void> {
-  const late = (): SyncError => busy('other calls take long');
-  return within(mostWaitMs, signal, late, (own) => takeSlot(slots, own));
 }
 
 function busy(why: string): SyncError {

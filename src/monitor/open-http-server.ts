@@ -99,7 +99,9 @@ async function listenOn(server: Server, { host, port }: ListenAddress): Promise<
   };
   try {
     await listenAt(host ?? '::').catch(async (error: unknown) => {
-      if (host !== null || !hasNoIpv6(error)) throw error;
+      const code = error instanceof Error && 'code' in error ? error.code : null;
+      const hasNoIpv6 = code === 'EAFNOSUPPORT' || code === 'EADDRNOTAVAIL';
+      if (host !== null || !hasNoIpv6) throw error;
       await listenAt('0.0.0.0');
     });
     const address = server.address();
@@ -113,11 +115,6 @@ async function listenOn(server: Server, { host, port }: ListenAddress): Promise<
       { code: 'USAGE', recovery: 'stop', context: { host, port }, cause: error },
     );
   }
-}
-
-function hasNoIpv6(error: unknown): boolean {
-  const code = error instanceof Error && 'code' in error ? error.code : null;
-  return code === 'EAFNOSUPPORT' || code === 'EADDRNOTAVAIL';
 }
 
 type HttpLimits = typeof defaultHttpLimits;

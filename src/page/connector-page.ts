@@ -122,6 +122,9 @@ export function connectorPage(data: ConnectorData, world: PageWorld): string {
   const { nowMs, program } = world;
   const paused = overview?.paused ?? null;
   const signIn = data.stored?.signIn ?? null;
+  const pause = data.past.actions.find(({ action }) => action === 'pause');
+  const pausedBy = pause === undefined ? '' : ` by ${printable(pause.who)}`;
+  const entities = data.entities.map((placed) => entityCells(placed, data, nowMs));
   const main = html`<h1>${name} ${badge(health.word)}</h1>
     ${actLinks(data, world)}
     ${
@@ -149,14 +152,13 @@ export function connectorPage(data: ConnectorData, world: PageWorld): string {
       ['Sign-in', signIn === null ? null : signInText(signIn, name, program)],
       [
         'Paused',
-        paused === null
-          ? null
-          : html`since ${exactly(paused.since)}${pausedBy(data)}: ${printable(paused.reason)}`,
+        paused === null ? null : html`since ${exactly(paused.since)}${pausedBy}: ${printable(paused.reason)}`,
       ],
       ['Without a key', keylessText(connector) === '' ? null : keylessText(connector)],
     ])}
     <h2>Entities</h2>
-    ${entitiesTable(data, nowMs)} ${storedNotes(data, world)} ${driftSection(data, world)}
+    ${entities.length === 0 ? html`<p>Nothing is stored yet.</p>` : wideTable('Entities', entityColumns, entities)}
+    ${storedNotes(data, world)} ${driftSection(data, world)}
     <h2 id="timeline">Timeline</h2>
     ${
       runs.length === 0
@@ -166,11 +168,6 @@ export function connectorPage(data: ConnectorData, world: PageWorld): string {
     }
     ${timeline(data, nowMs)} ${targetLinks(targets, root)}`;
   return page({ title: name, root, main }, world);
-}
-
-function pausedBy({ past: { actions } }: ConnectorData): string {
-  const pause = actions.find(({ action }) => action === 'pause');
-  return pause === undefined ? '' : ` by ${printable(pause.who)}`;
 }
 
 /** Links to the acts that are possible now. */
@@ -193,11 +190,6 @@ const entityColumns = [
   'last complete read',
   'fresh up to',
 ];
-
-function entitiesTable(data: ConnectorData, nowMs: number): SafeHtml {
-  const rows = data.entities.map((placed) => entityCells(placed, data, nowMs));
-  return rows.length === 0 ? html`<p>Nothing is stored yet.</p>` : wideTable('Entities', entityColumns, rows);
-}
 
 function entityCells(
   { entity, depth, status }: PlacedEntity,

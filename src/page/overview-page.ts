@@ -1,5 +1,5 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
-import { type ConnectorHealth, countWords, healthOf, type Trouble } from '../app/connector-health.ts';
+import { type ConnectorHealth, countWords, healthOf } from '../app/connector-health.ts';
 import { overviewOf, readSignIns } from '../app/connector-states.ts';
 import type { WatchedSinks } from '../app/watch-sinks.ts';
 import { healthWords } from '../core/health.ts';
@@ -80,16 +80,12 @@ function troubleSection({ named, query }: OverviewData, isForPerson: boolean, wo
           ({ connector: { name }, trouble }) =>
             html`<li>
               <a href="connectors/${name}">${name}</a> ${troubleText(trouble, name, world)}
-              ${troubleAct(trouble, name, world)}
+              ${trouble.kind === 'withheld' ? actLink(world, './', ['allow-deletes', 'Allow once'], { connector: name }) : ''}
             </li>`,
         )}
     </ul>
     ${more > 0 ? html`<p><a href="${linkTo(query, { state, page: 1 })}">and ${count(more)} more</a></p>` : ''}
   </section>`;
-}
-
-function troubleAct({ kind }: Trouble, connector: string, world: PageWorld): SafeHtml | '' {
-  return kind === 'withheld' ? actLink(world, './', ['allow-deletes', 'Allow once'], { connector }) : '';
 }
 
 const besides = [
@@ -176,7 +172,9 @@ function connectorRow(one: OverviewData['shown'][number], { nowMs }: PageWorld):
       <a href="connectors/${name}">${name}</a>
       <span class="faint">${definition.name}, sink ${sink.name}</span>
     </th>
-    <td data-title="Health">${badge(health.word)}${runningBeside(health)}</td>
+    <td data-title="Health">
+      ${badge(health.word)} ${health.isRunning && health.word !== 'running' ? badge('running') : ''}
+    </td>
     <td data-title="Data as of">${ageCell(one, nowMs)}</td>
     <td data-title="Last run">
       ${lastRunText(overview, './', nowMs) ?? html`<span class="faint">never</span>`}
@@ -193,10 +191,6 @@ export function lastRunText(overview: ConnectorOverview | null, root: string, no
   if (lastRun === null) return null;
   return html`<a href="${root}runs/${lastRun.run}">${lastRun.state}</a>
     ${ago(lastRun.finishedAt ?? lastRun.startedAt, nowMs)}`;
-}
-
-function runningBeside({ word, isRunning }: ListedConnector['health']) {
-  return isRunning && word !== 'running' ? html` ${badge('running')}` : '';
 }
 
 /** Age of the stalest entity, and its limit. */
@@ -276,7 +270,10 @@ export async function matchingConnectors(
     const health = healthOf(connector, overview, nowMs, signIns.get(connector.name));
     return { connector, overview, health };
   });
-  const named = all.filter((one) => matchesText(one, q.trim().toLowerCase()));
+  const text = q.trim().toLowerCase();
+  const named = all.filter(({ connector: { name, definition, sink } }) =>
+    [name, definition.name, sink.name].some((one) => one.toLowerCase().includes(text)),
+  );
   return {
     named,
     matching: named.filter(({ health }) => matchesState(health, state)),
@@ -317,10 +314,6 @@ export async function readOverviewPage(
       connectors: connectors.filter((one) => one.sink.name === sink.name).length,
     })),
   };
-}
-
-function matchesText({ connector: { name, definition, sink } }: ListedConnector, text: string): boolean {
-  return text === '' || [name, definition.name, sink.name].some((one) => one.toLowerCase().includes(text));
 }
 
 function matchesState(health: ConnectorHealth, state: OverviewState | null): boolean {

@@ -17,7 +17,6 @@ import { count, printable } from '../telemetry/format.ts';
 import { fingerprint, type PageAct, type PageActWorld, prepareAct } from './act-subjects.ts';
 import { connectorPage, leastShown, mostShown, readConnectorPage } from './connector-page.ts';
 import {
-  type ActName,
   actNames,
   disclosed,
   page,
@@ -245,8 +244,9 @@ function actRoutes(pages: FastifyInstance, options: ActRoutes): void {
       sendPage(reply.code(403), undonePage({ title: 'Nothing was done', message, done: [] }, now));
     if (visitor === null) return await refused(readOnly);
     if (visitor.may !== 'act') return await refused(`The token "${visitor.name}" may only read.`);
-    const { name } = nameParam.parse(request.params);
-    if (!isActName(name)) throw usage(`There is no act "${name}".`);
+    const asked = nameParam.parse(request.params).name;
+    const name = actNames.find((one) => one === asked);
+    if (name === undefined) throw usage(`There is no act "${asked}".`);
     const form = body === null ? null : actForm.parse(body);
     if (form !== null && !(isFromHere(request) && access.isFormOf(request, form.token))) {
       return await refused('The form is of another page or another session. Open it again from here.');
@@ -267,7 +267,8 @@ function actRoutes(pages: FastifyInstance, options: ActRoutes): void {
         void done.push(...[line, ...details].map((one) => one.replace(/\.?$/, '.')));
       await act.do({ who: visitor.name, reason: form.reason, tell });
       log.info({ who: visitor.name, act: name, of: act.of.slice(0, mostLogged) }, 'done from a page');
-      return await sendPage(reply, donePage(act, done, now));
+      const content = html`<section class="notice" role="status">${doneLines(done)}</section>`;
+      return await sendPage(reply, endPage(act.title, content, act.back, now));
     } catch (error) {
       if (!(error instanceof SyncError)) throw error;
       const isRefused = error.code === 'USAGE' || error.code === 'CONNECTOR_BUSY';
@@ -284,10 +285,6 @@ const readOnly =
   'These pages only read, because the config has no http.token and no http.tokens. Set one and start this program again; who logs in with it can then act.';
 
 const mostLogged = 20;
-
-function isActName(name: string): name is ActName {
-  return (actNames as readonly string[]).includes(name);
-}
 
 interface ConfirmForm {
   /** The address to which the form is sent, as this page links there. */
@@ -330,12 +327,6 @@ function confirmPage(act: PageAct, form: ConfirmForm, world: PageWorld): string 
       <p class="fields"><button>${act.title}</button> <a href="${root}${act.back}">No, go back</a></p>
     </form>`;
   return page({ title: act.title, root, main, isLive: false }, world);
-}
-
-/** Reports the actions that were done. */
-export function donePage({ title, back }: PageAct, done: readonly string[], world: PageWorld): string {
-  const content = html`<section class="notice" role="status">${doneLines(done)}</section>`;
-  return endPage(title, content, back, world);
 }
 
 interface Undone {

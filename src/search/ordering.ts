@@ -123,9 +123,10 @@ type Score = (value: JsonValue) => number;
  */
 function filterScore(filter: Condition): Score | null {
   const ranked = rankedIn(filter);
-  const [first] = ranked;
-  if (first === undefined || (ranked.length === 1 && isSameForAll(first, filter))) return null;
-  return sumOf(ranked);
+  const [first, ...others] = ranked;
+  // A single word, which every row that meets the filter must have, ranks none above another.
+  const isOneWord = first?.kind === 'keyword' && first.words.length === 1 && others.length === 0;
+  return first === undefined || (isOneWord && isNeeded(first, filter)) ? null : sumOf(ranked);
 }
 
 function sumOf(ranked: readonly FieldCondition[]): Score {
@@ -139,11 +140,6 @@ function rankedIn(condition: Condition): readonly FieldCondition[] {
   if (kind === 'and' || kind === 'or') return condition.conditions.flatMap(rankedIn);
   if (kind === 'keyword' || kind === 'fuzzy') return [condition];
   return kind === 'any' && rankedIn(condition.condition).length > 0 ? [condition] : [];
-}
-
-/** A single word, which every row that meets the filter must have. */
-function isSameForAll(condition: FieldCondition, filter: Condition): boolean {
-  return condition.kind === 'keyword' && condition.words.length === 1 && isNeeded(condition, filter);
 }
 
 function isNeeded(wanted: Condition, condition: Condition): boolean {

@@ -88,7 +88,11 @@ export function searchTarget(
   const absentWhenEmpty = new Set(table.key.filter((name) => explode?.carry.includes(name) === false));
   const sourceOf = (name: string): FieldSource => {
     const column = columns.get(name);
-    if (column !== undefined) return columnSource(column, absentWhenEmpty);
+    if (column !== undefined) {
+      const { type } = column;
+      const isMarked = type === 'string' && absentWhenEmpty.has(name);
+      return { kind: 'column', column: name, type, ...(isMarked && { isAbsentWhenEmpty: true }) };
+    }
     const above = parentColumns.get(name);
     return above === undefined
       ? { kind: 'extra', name }
@@ -124,11 +128,6 @@ function parentOf(entity: Entity, elements: EntityTable, parent: EntityTable | n
       (name) => entity.explode?.carry.includes(name) === true && has(elements, name) && has(parent, name),
     );
   return isJoined ? parent : null;
-}
-
-function columnSource({ name, type }: Column, absentWhenEmpty: ReadonlySet<string>): FieldSource {
-  const isMarked = type === 'string' && absentWhenEmpty.has(name);
-  return { kind: 'column', column: name, type, ...(isMarked && { isAbsentWhenEmpty: true }) };
 }
 
 /** Fields that serve a search of an entity without searchable fields. */

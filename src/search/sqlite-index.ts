@@ -27,7 +27,12 @@ export function indexTable(file: string, target: SearchTarget, hasIndex: boolean
   const db = openIndexedSink(file);
   try {
     if (!hasIndex) {
-      const statements = [...dropSql(target.table), ...indexSql(target), ...columnIndexSql(target)];
+      const statements = [
+        ...triggers.map((event) => `DROP TRIGGER IF EXISTS ${ownName(target.table, event)}`),
+        `DROP TABLE IF EXISTS ${ownName(target.table, 'texts')}`,
+        ...indexSql(target),
+        ...columnIndexSql(target),
+      ];
       db.transaction(() => db.exec(statements.join(';\n'))).immediate();
     }
     // A sample: which of two indexes leads to fewer rows.
@@ -57,13 +62,6 @@ export async function isIndexed(tx: Tx, target: SearchTarget): Promise<boolean> 
 }
 
 const triggers = ['insert', 'update', 'delete'] as const;
-
-function dropSql(table: string): readonly string[] {
-  return [
-    ...triggers.map((event) => `DROP TRIGGER IF EXISTS ${ownName(table, event)}`),
-    `DROP TABLE IF EXISTS ${ownName(table, 'texts')}`,
-  ];
-}
 
 /** Its table, its triggers, and a statement that fills it. */
 function indexSql(target: SearchTarget): readonly string[] {

@@ -79,8 +79,10 @@ function readBodies(server: FastifyInstance): void {
   server.addContentTypeParser('application/json', { parseAs: 'string' }, (request, given, done) => {
     const body = String(given);
     if (body === '') done(null, undefined);
-    else if (isDeeper(body, maxBodyDepth)) done(tooDeep());
-    else void parseJson(request, body, done);
+    else if (isDeeper(body, maxBodyDepth)) {
+      const message = `The request body is nested deeper than ${maxBodyDepth} levels.`;
+      done(new ApiError(400, message, { field: 'body', errorCode: 'too_deep' }));
+    } else void parseJson(request, body, done);
   });
 }
 
@@ -99,13 +101,6 @@ function isDeeper(json: string, max: number): boolean {
     else if (sign === ']' || sign === '}') depth -= 1;
   }
   return depth > max;
-}
-
-function tooDeep(): ApiError {
-  return new ApiError(400, `The request body is nested deeper than ${maxBodyDepth} levels.`, {
-    field: 'body',
-    errorCode: 'too_deep',
-  });
 }
 
 /** Nothing of the request is known, so the answer is written by hand; then the connection ends. */

@@ -197,7 +197,10 @@ function pagingOf(metadata: JsonObject, { pagination, cut }: Entity, mask: Recor
   if (key !== undefined) {
     keep(key, (value) => (is === undefined ? Boolean(value) : value === is ? value : null));
   }
-  if ('flagKeys' in pagination) for (const key of pagination.flagKeys ?? []) keep(key, asFlag);
+  for (const key of ('flagKeys' in pagination ? pagination.flagKeys : null) ?? []) {
+    // The number or the address of the next page says no more than that there is one.
+    keep(key, (value) => (value === null ? null : (flagOf(value) ?? value !== '')));
+  }
   if (pagination.kind === 'single') {
     const sign = signOfMore(metadata);
     if (sign !== null) kept[sign] = true;
@@ -216,11 +219,6 @@ function pagingOf(metadata: JsonObject, { pagination, cut }: Entity, mask: Recor
     });
   }
   return kept;
-}
-
-/** The number or the address of the next page says no more than that there is one. */
-function asFlag(value: JsonValue): JsonValue {
-  return value === null ? null : (flagOf(value) ?? value !== '');
 }
 
 function tokenIn(address: string, param: string): string | null {

@@ -124,7 +124,10 @@ export function openProgress(connector: ConnectorName, clock: Clock) {
 
   const runWait = (nowMs: number): string | null => {
     const { id, sinkAway, retry, throttledUntilMs } = run;
-    if (sinkAway !== null) return sinkAwayText(sinkAway.message, sinkAway.untilMs - nowMs);
+    if (sinkAway !== null) {
+      const leftS = Math.ceil((sinkAway.untilMs - nowMs) / 1000);
+      return `${sinkAway.message}, ${leftS > 0 ? `trying for another ${leftS} s` : 'last try now'}`;
+    }
     if (retry !== null) return retryText(retry, retry.nextAtMs - nowMs);
     if (throttledUntilMs > nowMs) {
       return `rate-limit wait, next call in ${Math.ceil((throttledUntilMs - nowMs) / 1000)} s`;
@@ -215,11 +218,6 @@ function nameOf({ entity, params }: ListingOf): string {
 /** Fewer are read too quickly for a total to matter. */
 const leastExpected = 100;
 
-/** `12,000`; null where it says no more than the number that was read. */
-function expectedText(expected: number | null, read: number): string | null {
-  return expected === null || expected <= read || expected < leastExpected ? null : count(expected);
-}
-
 /** Instead of the other side's message, which may be long. */
 const failureTexts: Partial<Record<ErrorCode, string>> = {
   UPSTREAM: 'answered with an error',
@@ -233,11 +231,6 @@ export function retryText(
 ): string {
   const next = waitMs > 0 ? `next in ${Math.ceil(waitMs / 1000)} s` : 'next one now';
   return `${failureTexts[code] ?? message}, attempt ${attempt} of ${attempts}, ${next}`;
-}
-
-/** `PostgreSQL at db:5432/sync is read-only (...), trying for another 43 s`. */
-function sinkAwayText(message: string, leftMs: number): string {
-  return `${message}, ${leftMs > 0 ? `trying for another ${Math.ceil(leftMs / 1000)} s` : 'last try now'}`;
 }
 
 // --- Screens: what a terminal and a pipe show of it
@@ -350,8 +343,8 @@ function entityLine(entity: EntitySnapshot, nameWidth: number, style: ProgressSt
 
 /** `3,200 of 12,000 records`, as the service counts them. */
 function recordsText({ rows, expected, isIncremental }: EntitySnapshot): string {
-  const all = expectedText(expected, rows);
-  const text = all === null ? counted(rows, 'record') : `${count(rows)} of ${all} records`;
+  const isTold = expected !== null && expected > rows && expected >= leastExpected;
+  const text = isTold ? `${count(rows)} of ${count(expected)} records` : counted(rows, 'record');
   return isIncremental ? `${text} (changes only)` : text;
 }
 

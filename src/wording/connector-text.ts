@@ -16,8 +16,7 @@ import {
   type PurgeWork,
   targetNames,
 } from '../sinks/requests.ts';
-import type { FieldNews, MissingRow, PartitionHistory, RowVersion } from '../sinks/readings.ts';
-import type { RunSummary } from '../sinks/ledger-reader.ts';
+import type { MissingRow, PartitionHistory, RowVersion } from '../sinks/readings.ts';
 import { count, counted, printable, printableWithin, roughly, toTheMinute } from '../telemetry/format.ts';
 
 interface TextStyle {
@@ -68,7 +67,11 @@ function textOf(
       return `The records have fields that the definition does not declare. ${command(`schema diff ${connector}`)} lists them.`;
     case 'fields': {
       const { fields, untilMs } = trouble;
-      return `${counted(fields.length, 'field')} ${fields.length === 1 ? 'is' : 'are'} not as the definition declares: ${printable(fieldNames(fields))}. Nothing is lost. ${command(`schema diff ${connector}`)} has lines to declare what is new. Otherwise it stands here until ${toTheMinute(instant(untilMs))}.`;
+      const names = fields.map(
+        ({ entity, field, kind }) =>
+          `${entity}.${field} (${kind === 'misfit' ? 'values do not fit' : 'new'})`,
+      );
+      return `${counted(fields.length, 'field')} ${fields.length === 1 ? 'is' : 'are'} not as the definition declares: ${printable(firstNames(names, 3))}. Nothing is lost. ${command(`schema diff ${connector}`)} has lines to declare what is new. Otherwise it stands here until ${toTheMinute(instant(untilMs))}.`;
     }
     case 'withheld-by-age':
       return `${withheldItemsText(trouble.entities, trouble.items)} Check "retention" and "history" of the config; if all of it is to go: ${command(`prune ${connector} --allow-deletes`)}`;
@@ -107,15 +110,6 @@ const mostOfMessage = 300;
 /** A message says what to do, where the code alone does not. */
 function because({ message }: { readonly code: ErrorCode; readonly message?: string }): string {
   return message === undefined ? '' : `: ${printableWithin(message, mostOfMessage).replace(/\.$/, '')}`;
-}
-
-const mostFields = 3;
-
-function fieldNames(fields: readonly FieldNews[]): string {
-  const names = fields.map(
-    ({ entity, field, kind }) => `${entity}.${field} (${kind === 'misfit' ? 'values do not fit' : 'new'})`,
-  );
-  return firstNames(names, mostFields);
 }
 
 /** A pause that is over by this clock is not counted down. */
@@ -282,9 +276,10 @@ export function explanationFacts(
 ): readonly (readonly [string, string])[] {
   const { row, changedBy, changeValue, lastSync } = explanation;
   const { partition } = row;
+  const kind = changedBy === null || changedBy.kind === 'sync' ? 'run' : changedBy.kind;
   const facts: readonly (readonly [string, string | null])[] = [
     ['first seen', row.firstSeenAt],
-    ['last written', `${row.changedAt} by ${runText(row.changedByRun, changedBy)}, _seq ${row.seq}`],
+    ['last written', `${row.changedAt} by ${kind} ${row.changedByRun}, _seq ${row.seq}`],
     ['change time', changeValue === null ? null : `${entity.incremental?.field ?? ''} ${changeValue}`],
     ['deleted', row.deletedAt === null ? 'no' : `yes, marked ${row.deletedAt}`],
     [
@@ -311,10 +306,6 @@ function versionText({ seq, validFrom, validTo, isDeleted, changed }: RowVersion
   if (changed === null) return `${span}: the first that is kept`;
   if (changed.length === 0) return `${span}: came back as it was`;
   return `${span}: changed ${changed.map(printable).join(', ')}`;
-}
-
-function runText(id: string, run: RunSummary | null): string {
-  return run === null || run.kind === 'sync' ? `run ${id}` : `${run.kind} ${id}`;
 }
 
 function readText({ mode, sealedAt, sealedRun, watermark, fullAt }: PartitionHistory): string {

@@ -101,7 +101,9 @@ function entityRow(entity: EntityReport, report: RunReport, isVerbose: boolean):
   const isQuiet = wasQuiet(entity, report);
   // Rows made of an entity's elements have neither pages nor listings.
   const hasListings = isListed(entity);
-  const complete = isQuiet || !hasListings ? '' : completenessText(entity);
+  const isChanges = entity.completeness === 'complete' && entity.incremental > 0;
+  const completeness = isChanges ? 'changes only' : completenessTexts[entity.completeness];
+  const complete = isQuiet || !hasListings ? '' : completeness;
   return [
     entity.entity,
     ...numbers(counts, entity.deleted, pages).map((text, index) => (index === 6 && pages === 0 ? '' : text)),
@@ -109,10 +111,6 @@ function entityRow(entity: EntityReport, report: RunReport, isVerbose: boolean):
     isVerbose && kinds.length > 0 ? `${complete} (${kinds.map(([kind]) => kind).join(', ')})` : complete,
     isQuiet ? 'nothing new to read' : hasListings ? notes(entity, report) : notesOfElements(entity, report),
   ];
-}
-
-function completenessText({ completeness, incremental }: EntityReport): string {
-  return completeness === 'complete' && incremental > 0 ? 'changes only' : completenessTexts[completeness];
 }
 
 /** True if a sync ended `ok` and had no reason to request the entity, even through its parents. */
@@ -286,10 +284,11 @@ type MissingOf = Pick<EntityReport, 'entity' | 'withheld' | 'withheldBecause' | 
 /** Rows that a run found to be deleted at the source and keeps: the reason and the solution. */
 export function deleteLines(report: RunReport, program: string): readonly string[] {
   const { connector, entities } = report;
-  const pending = entities.filter((entity) => entity.pending > 0);
+  const waiting = entities.filter(({ pending }) => pending > 0);
+  const pending = waiting.map((one) => `${count(one.pending)} of ${one.entity}`).join(', ');
   return [
     ...withheldLines(connector, entities, program),
-    ...(pending.length === 0 ? [] : [pendingText(pending)]),
+    ...(pending === '' ? [] : [`may be deleted, kept until that is confirmed: ${pending}`]),
     ...toConfirmLines(report),
   ];
 }
@@ -378,9 +377,4 @@ function withholdingFacts(withholding: Withholding): readonly string[] {
     ...(along.length === 0 ? [] : [`${firstNames(along, 3)} would go along`]),
     `limit: more than ${Math.round(maxDeleteShare * 1000) / 10} % and more than ${counted(minDeleteRows, 'row')} in 24 hours`,
   ];
-}
-
-function pendingText(pending: readonly EntityReport[]): string {
-  const parts = pending.map((entity) => `${count(entity.pending)} of ${entity.entity}`);
-  return `may be deleted, kept until that is confirmed: ${parts.join(', ')}`;
 }

@@ -152,7 +152,7 @@ connectors:
       callCli([...args, '--json', '--config', config], { cwd: library.folder, env: { SECRET: 'hush-hush' } });
     expect((await cli('sync', 'library')).code).toBe(0);
     expect(filesWith(library.folder, 'letter of ann')).toHaveLength(2);
-    const purged = await cli('purge', 'library', '--key', 'documents/d1');
+    const purged = await cli('purge', 'library/documents', '--key', 'id=d1');
     expect(purged.code, purged.stderr).toBe(0);
     expect(jsonLines(purged)[0]).toMatchObject({
       entities: expect.arrayContaining([

@@ -135,14 +135,6 @@ function servedAccounts(account: Pick<ServedAccount, 'size' | 'seed' | 'revision
   }));
 }
 
-/** Lines of a config that reads these connectors. */
-function configLines(): readonly string[] {
-  return samples.map(
-    ({ connectorId, definitionName, name }) =>
-      `    ${name}: { definition: ${definitionName}, id: ${connectorId}, sink: main }`,
-  );
-}
-
 export const serve = command({
   options: serveOptions,
   help: `
@@ -319,7 +311,10 @@ function announcement(
     '    clientSecret: "${CONNECTOR_API_CLIENT_SECRET}"',
     '  sinks: { main: { type: sqlite, path: ./data/sample.db } }',
     '  connectors:',
-    ...configLines(),
+    ...samples.map(
+      ({ connectorId, definitionName, name }) =>
+        `    ${name}: { definition: ${definitionName}, id: ${connectorId}, sink: main }`,
+    ),
     '',
     ...(revision < maxSampleRevision
       ? [

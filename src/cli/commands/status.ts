@@ -100,7 +100,7 @@ type StatusStyle = Parameters<typeof reasonLine>[2] & { readonly width: number |
 
 /** Describes the state of one connector, for a person. */
 function statusText(shown: StoredConnector, style: StatusStyle): readonly string[] {
-  const { connector, health, lastRun, status, failures, paused, purgeWork, unfinishedCopy } = shown;
+  const { connector, health, lastRun, status, failures, paused, purgeWork, signIn, unfinishedCopy } = shown;
   const { program, width } = style;
   const sink = `sink ${connector.sink.name}`;
   const next = nextOf(shown);
@@ -122,7 +122,9 @@ function statusText(shown: StoredConnector, style: StatusStyle): readonly string
     `${connector.name}: ${health.word}; ${last}`,
     ...reasonLines(shown, style),
     ...copiedText(shown, program),
-    ...signInLines(shown, program),
+    ...(signIn === null
+      ? []
+      : [`  ${signIn.needsPerson ? '! ' : ''}${signInText(signIn, connector.name, program)}`]),
     ...(paused === null ? [] : [`  schedule paused since ${paused.since}: ${printable(paused.reason)}`]),
     ...(next === null ? [] : [`  next run ${comingUp(Date.parse(next), style.nowMs)}`]),
   ];
@@ -221,12 +223,6 @@ function filesText({ connector, fileFailures }: StoredConnector, status: Connect
       ({ failure, ...of }) => `  ! file of ${failureText({ ...of, ...failure })} (${failure.at})`,
     ),
   ];
-}
-
-function signInLines({ connector, signIn }: StoredConnector, program: string): readonly string[] {
-  if (signIn === null) return [];
-  const mark = signIn.needsPerson ? '! ' : '';
-  return [`  ${mark}${signInText(signIn, connector.name, program)}`];
 }
 
 function copiedText({ connector, copiedAway }: StoredConnector, program: string): readonly string[] {

@@ -3,7 +3,7 @@ import type { WorkerConfig } from '../../app/start-scheduled-runs.ts';
 import { type ErrorCode, SyncError, usage } from '../../core/errors.ts';
 import { type ListenAddress, parseListenAddress } from '../../monitor/listen-address.ts';
 import { connectorsMatching } from '../../settings/choices.ts';
-import type { ConnectorSettings } from '../../settings/settings.ts';
+
 import { printable } from '../../telemetry/format.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { aborted, command, type CommandContext, type FlagsOf, wholeNumber } from '../command.ts';
@@ -76,7 +76,10 @@ async function workUntilStopped(context: CommandContext, flags: WorkerFlags, log
   const read = async (): Promise<WorkerConfig> => {
     const settings = await context.settings('access', 'redis', 'http');
     const served = connectorsMatching(settings, flags.connectors);
-    warnUnscheduled(served, log);
+    const unscheduled = served.flatMap(({ name, schedule }) => (schedule === null ? [name] : []));
+    if (unscheduled.length > 0) {
+      log.warn({ connectors: unscheduled }, 'these connectors have no schedule: they run only on request');
+    }
     const names = new Set(served.map(({ name }) => name));
     return {
       settings,
@@ -119,13 +122,6 @@ function listenAddressOf(http: string | undefined): ListenAddress | null {
     return parseListenAddress(http);
   } catch (error) {
     throw error instanceof SyncError ? usage(`--http: ${error.message}`) : error;
-  }
-}
-
-function warnUnscheduled(served: readonly ConnectorSettings[], log: Log): void {
-  const unscheduled = served.flatMap(({ name, schedule }) => (schedule === null ? [name] : []));
-  if (unscheduled.length > 0) {
-    log.warn({ connectors: unscheduled }, 'these connectors have no schedule: they run only on request');
   }
 }
 

@@ -165,7 +165,10 @@ export function registerEndpoints(
       method: endpoint.method,
       url: endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'),
       handler: async (request, reply) => {
-        checkAccess(endpoint, request);
+        if (endpoint.access === 'application' && principalOf(request).kind !== 'application') {
+          const message = 'This endpoint needs an application token; the token is scoped to a workspace.';
+          throw new ApiError(403, message, { errorCode: 'application_token_required' });
+        }
         const call = parts.calls.open(reply);
         const raw = { path: request.params, query: request.query, body: request.body };
         const answer = await endpoint
@@ -196,12 +199,6 @@ const startPage =
 /** Paths that need no token. */
 export function publicPathsOf(endpoints: readonly Endpoint[]): ReadonlySet<string> {
   return new Set(['/', ...endpoints.filter(({ access }) => access === 'public').map(({ path }) => path)]);
-}
-
-function checkAccess({ access }: Endpoint, request: FastifyRequest): void {
-  if (access !== 'application' || principalOf(request).kind === 'application') return;
-  const message = 'This endpoint needs an application token; the token is scoped to a workspace.';
-  throw new ApiError(403, message, { errorCode: 'application_token_required' });
 }
 
 function callOf(request: FastifyRequest, signal: AbortSignal): Call {

@@ -17,7 +17,7 @@ import type { Principal, StoredConnector, ServiceState, Workspace } from '../sta
 import { maxNameLength } from '../state/open-state-file.ts';
 import { readiness, type StoreStatus } from '../store/open-context-stores.ts';
 import { definitionById } from './catalog-endpoints.ts';
-import { type ApiParts, endpoint, givenName, json, ofConnector, shownAs, time } from './endpoint.ts';
+import { endpoint, givenName, json, ofConnector, shownAs, time } from './endpoint.ts';
 
 /** Shape is one thing, values another: see `checkCredentials`. */
 const givenCredentials = z
@@ -185,8 +185,9 @@ export const createConnector = endpoint({
     },
   },
   async handle({ body }, { principal, signal }, { state, definitions, connectors }) {
-    const definition = definitionFor(definitions, body);
+    const definition = namedDefinition([...definitions.values()], body);
     const credentials = body.credentials ?? null;
+    checkCredentials(definition, credentials);
     // A third party is not asked on behalf of a token that may not create this.
     if (principal.kind === 'scoped') workspaceByName(state, principal, body.workspace_name);
     // Before anything is made: a check may take a while, and may say no.
@@ -311,13 +312,6 @@ export const checkConnector = endpoint({
     return json(outcome.show(await connectors.check(connector, signal)));
   },
 });
-
-/** The type that a body names, with the rest of the body checked against it. Throws `ApiError` 404 or 422. */
-function definitionFor(definitions: ApiParts['definitions'], body: z.output<typeof newConnector>) {
-  const definition = namedDefinition([...definitions.values()], body);
-  checkCredentials(definition, body.credentials ?? null);
-  return definition;
-}
 
 function namedDefinition(
   all: readonly Definition[],

@@ -70,14 +70,6 @@ function checkRoom({ ask }: StateFile, table: 'workspaces' | 'connectors', organ
   throw new ApiError(409, message, { errorCode: 'limit_reached' });
 }
 
-/** Throws `ApiError` 404 where the organization has no such workspace. */
-function checkWorkspace({ ask }: StateFile, organizationId: string, id: string): void {
-  const workspace = 'SELECT 1 FROM workspaces WHERE organization_id = :organizationId AND id = :id';
-  if (ask(workspace, { organizationId, id }).first === undefined) {
-    throw notFound('There is no such workspace.');
-  }
-}
-
 function createWorkspaces(file: StateFile, clock: Clock) {
   const { ask, run, write } = file;
   const select = `SELECT id, organization_id, name, created_at, updated_at
@@ -349,7 +341,11 @@ export function createTokens(file: StateFile, options: TokenOptions) {
       if (ask(application, { clientId, organizationId }).first === undefined) {
         throw new ApiError(401, 'The application no longer exists.', { errorCode: 'unauthorized' });
       }
-      if (workspaceId !== null) checkWorkspace(file, organizationId, workspaceId);
+      const workspace =
+        'SELECT 1 FROM workspaces WHERE organization_id = :organizationId AND id = :workspaceId';
+      if (workspaceId !== null && ask(workspace, { organizationId, workspaceId }).first === undefined) {
+        throw notFound('There is no such workspace.');
+      }
       const kind: Principal['kind'] = workspaceId === null ? 'application' : 'scoped';
       run(
         `INSERT INTO tokens (hash, kind, client_id, workspace_id, expires_at)

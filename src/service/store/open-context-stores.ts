@@ -190,10 +190,6 @@ function readinessOf(definition: Definition, ledger: StoreLedger): Readiness {
   return ledger.endedAt !== null ? 'Preview' : 'Building Preview';
 }
 
-function isSearchable(readiness: Readiness): boolean {
-  return readiness === 'Preview' || readiness === 'Ready';
-}
-
 function statusOf(
   definition: Definition,
   ledger: StoreLedger,
@@ -209,7 +205,7 @@ function statusOf(
   const entities = searchableEntities(definition).map(({ name }) => ({
     entity: String(name),
     /** Records of a search without a filter; null: it cannot be searched, or was declared since the last sync. */
-    records: isSearchable(readiness) ? (recordsOf.get(name) ?? null) : null,
+    records: ['Preview', 'Ready'].includes(readiness) ? (recordsOf.get(name) ?? null) : null,
   }));
   return { readiness, entities, ...more };
 }
