@@ -245,7 +245,8 @@ it('finds a record by its key, and says what explain says', async () => {
   const found = await page(`/record?in=newsletter/lists&key.id=${id}`);
   const [first = ''] = (await world.runsOf('newsletter')).slice(-1);
   expect(found).toContain(`<a href="runs/${first}">${first}</a>`);
-  const shown = textOf(found);
+  // A blank stands for each tag, also between a link and the comma behind it.
+  const shown = textOf(found).replaceAll(' ,', ',');
   for (const line of explained.trim().split('\n').slice(1)) {
     const [, what = '', said = ''] = /^ *([\w ]+): +(.*)$/.exec(line) ?? [];
     expect(shown).toContain(`${what} ${said}`);

@@ -70,7 +70,13 @@ async function runImport(context: CommandContext, flags: ImportFlags, file: stri
   const folder = resolve(cwd, flags.output);
   const imports = modes.map((one) => importService(service, one));
   const replaced = replacedDefinitions(folder, imports);
-  const written = writeGenerated(folder, definitionFiles(service, imports, replaced));
+  const files = definitionFiles(service, imports, replaced);
+  const written = writeGenerated(folder, files);
+  const edited = files.filter((_, index) => written[index]?.outcome === 'edited');
+  writeGenerated(
+    folder,
+    edited.map((one) => ({ ...one, path: `${one.path}.new` })),
+  );
   terminal.printJson({
     service: { name: service.name, version: service.version, sha256: service.sha256 },
     imports: imports.map((one) => ({
