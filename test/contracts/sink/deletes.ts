@@ -731,6 +731,27 @@ export function orphans(kind: SinkKind): void {
     expect(await ids()).toEqual({ pages: ['p2', 'p3'], blocks: ['b3', 'b4'], comments: ['c4'] });
   });
 
+  it('sweeps and deletes no more rows in a call than it is given, however many entities they are of', async () => {
+    const many: World = { p1: { b1: ['c1', 'c2'], b2: ['c3'], b3: [], b4: [] }, p2: {}, p3: {}, p4: {} };
+    const { sink, lease, begin, sweep } = await useRuns(bench(), wholePlan);
+    await (await sweep('r1', showing(many))).finish();
+    const hand = await begin('r2');
+    await hand.walk(showing({ p1: {} }));
+    await sink.deletes.sweep(lease, hand.run, 4);
+    expect(await bench().count('_sync_missing')).toBeLessThanOrEqual(4);
+    await hand.finish();
+    const last = await sweep('r3', showing(without(many, 'p1')));
+    expect(await sink.deletes.tombstone(lease, last.run, pages, 'all', 9)).toBe(1);
+    const deleted: number[] = [];
+    for (let isDone = false; !isDone;) {
+      const batch = await sink.deletes.tombstoneBelow(lease, last.run, 2);
+      deleted.push(batch.reduce((sum, { rows }) => sum + rows, 0));
+      isDone = batch.length === 0;
+    }
+    expect(deleted.reduce((sum, rows) => sum + rows)).toBe(7);
+    expect(Math.max(...deleted)).toBe(2);
+  });
+
   // Proves promise 4
   it('leaves a row alone that this chain has met, though get does not find it once its record is back', async () => {
     const { sink, lease, sweep } = await useRuns(bench(), moving);

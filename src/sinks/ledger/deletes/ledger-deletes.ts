@@ -289,18 +289,19 @@ const nextUnswept = ask<
      ORDER BY sweep_origin, id LIMIT :limit`);
 
 /**
- * Notes as missing the rows that this chain's full walks did not meet: of up to `limit` partitions, with up to `limit`
- * of their own rows of each entity and as many rows of others that they have shown. Done when every partition of the
- * chain is swept.
+ * Notes as missing the rows that this chain's full walks did not meet: of up to `limit` partitions, with about `limit`
+ * of their own rows, and as many rows of others that they have shown. Entities share the limit. Done when every
+ * partition of the chain is swept.
  */
 async function sweepRows(commit: Commit, limit: number): Promise<{ readonly isDone: boolean }> {
   const { held, current, tx } = commit;
   const { connector } = held;
   const chain = { connector, origin: current.origin, entities: [...current.entities] };
-  const unswept = await nextUnswept(tx, { ...chain, limit });
-  for (const [entity, ofEntity] of grouped(unswept, (one) => one.entity)) {
-    const swept = await sweepOwnRows(commit, entity, ofEntity, limit);
-    await sweepSharedRows(commit, entity, swept, limit);
+  const unswept = grouped(await nextUnswept(tx, { ...chain, limit }), (one) => one.entity);
+  const share = Math.ceil(limit / unswept.size);
+  for (const [entity, ofEntity] of unswept) {
+    const swept = await sweepOwnRows(commit, entity, ofEntity, share);
+    await sweepSharedRows(commit, entity, swept, share);
   }
   const isDone = (await nextUnswept(tx, { ...chain, limit: 1 })).length === 0;
   if (isDone) await dropOwnerless(tx, { connector });
@@ -619,8 +620,8 @@ const nextEnded = ask<
      ORDER BY connector, id LIMIT :limit`);
 
 /**
- * Deletes rows below deleted records, at any depth, which were judged with them: of up to `limit` partitions, up to
- * `limit` rows of each entity. Rows that may have moved are noted as orphans, for a `get`; they are deleted when it has
+ * Deletes rows below deleted records, at any depth, which were judged with them: of up to `limit` partitions, about
+ * `limit` rows, which their entities share. Rows that may have moved are noted as orphans, for a `get`; they are deleted when it has
  * found nothing. A batch that only found new owners, or rows to ask for, returns entries with 0 rows; an empty result
  * means that none remains.
  */
@@ -635,9 +636,11 @@ async function deleteOrphans(commit: Commit, limit: number): Promise<readonly Ro
     await deleteRows(commit, entity, going);
     if (going.length > 0) deleted.push({ entity, rows: going.length });
   }
-  const ended = await nextEnded(tx, { connector, entities: [...current.entities], limit });
-  for (const [entity, ofEntity] of grouped(ended, (one) => one.entity)) {
-    deleted.push({ entity, rows: await emptyPartitions(commit, entity, ofEntity, limit) });
+  const next = await nextEnded(tx, { connector, entities: [...current.entities], limit });
+  const ended = grouped(next, (one) => one.entity);
+  const share = Math.ceil(limit / ended.size);
+  for (const [entity, ofEntity] of ended) {
+    deleted.push({ entity, rows: await emptyPartitions(commit, entity, ofEntity, share) });
   }
   return deleted;
 }
