@@ -358,6 +358,8 @@ export function toSinkError(error: unknown, place: string): unknown {
     const problem = connectProblem(code, reason);
     return problem === null ? error : failed(problem, 'stop');
   }
+  // Of where it happened, which may hold values, only the table.
+  const [, table] = (isServerError(error) && /^COPY (\S+?),/.exec(error.where ?? '')) || [];
   dropValues(error);
   if (code === '53100' || code === '53200') {
     const lacking = code === '53100' ? 'disk space' : 'memory';
@@ -376,7 +378,8 @@ export function toSinkError(error: unknown, place: string): unknown {
       'retry',
     );
   }
-  return failed(`refused (${code}: ${reason}). ${advice(code, reason)}`, 'stop');
+  const inTable = table === undefined ? '' : `, in table ${table}`;
+  return failed(`refused (${code}: ${reason}${inTable}). ${advice(code, reason)}`, 'stop');
 }
 
 const awayAdvice: Readonly<Record<string, string>> = {

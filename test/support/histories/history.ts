@@ -404,6 +404,8 @@ export class History {
   async #sweep(run: RunId, counts: Map<EntityName, PageCounts>): Promise<void> {
     const random = this.#random;
     const limit = 1 + Math.floor(random() * 10);
+    // What is found and deleted does not depend on it.
+    const limitOf = ({ deletes }: Sink): number => (deletes.batchRows > 1_000 ? 11 - limit : limit);
     const confirmable = random() < 0.7 ? [lists, members] : [];
     await this.#sides.same(
       'suspect parents',
@@ -411,7 +413,7 @@ export class History {
     );
     // How many steps a call takes is a sink's own affair.
     await this.#sides.same('sweep', async ({ sink, lease }) => {
-      await untilDone(async () => (await sink.deletes.sweep(lease, run, limit)).isDone);
+      await untilDone(async () => (await sink.deletes.sweep(lease, run, limitOf(sink))).isDone);
     });
     const missing = await this.#sides.same(
       'missing',
@@ -432,7 +434,7 @@ export class History {
       await this.#sides.same(`tombstone ${entity} ${which}`, async ({ sink, lease }) => {
         let sum = 0;
         await untilDone(async () => {
-          const rows = await sink.deletes.tombstone(lease, run, entity, which, limit);
+          const rows = await sink.deletes.tombstone(lease, run, entity, which, limitOf(sink));
           sum += rows;
           return rows === 0;
         });
@@ -442,7 +444,7 @@ export class History {
     await this.#sides.same('orphans', async ({ sink, lease }) => {
       const sums = new Map<EntityName, number>();
       await untilDone(async () => {
-        const batch = await sink.deletes.tombstoneBelow(lease, run, limit);
+        const batch = await sink.deletes.tombstoneBelow(lease, run, limitOf(sink));
         for (const { entity, rows } of batch) sums.set(entity, (sums.get(entity) ?? 0) + rows);
         return batch.length === 0;
       });
