@@ -12,7 +12,7 @@ import { createScrubber } from '../telemetry/scrubber.ts';
 import { openUpstreamTransport, type UpstreamTransport } from '../upstream/upstream-transport.ts';
 import { hearsOf, type MessageChannel, messageChannels, type Notice } from './notice.ts';
 
-/** Time limit for sending one message through any channel. */
+/** Time limit for sending one message through any channel; of an email, for each of its steps. */
 export const mostNoticeMs = 10_000;
 
 /** The result of one attempt. `refused`: repeating it would not help. */
@@ -197,7 +197,9 @@ async function sendMail(
   const { user, password, from, to } = channel;
   let connection: Socket | null = null;
   const onAbort = (): void => void connection?.destroy();
-  signal.addEventListener('abort', onAbort, { once: true });
+  // A server that answers, but slowly, would hold it for ever.
+  const end = AbortSignal.any([signal, AbortSignal.timeout(2 * mostNoticeMs)]);
+  end.addEventListener('abort', onAbort, { once: true });
   try {
     connection = await openSocket(host, port, isAllowed);
     const mailer = createTransport({
@@ -226,7 +228,7 @@ async function sendMail(
     signal.throwIfAborted();
     return failureOf(error);
   } finally {
-    signal.removeEventListener('abort', onAbort);
+    end.removeEventListener('abort', onAbort);
     connection?.destroy();
   }
 }

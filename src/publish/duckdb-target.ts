@@ -152,7 +152,7 @@ function given(values: Values): Readonly<Record<string, SentValue>> {
 async function isTarget(session: Session, file: string): Promise<boolean> {
   const columns = await session.rows<{ readonly name: string }>(
     `SELECT column_name AS name FROM duckdb_columns()
-     WHERE database_name = current_database() AND schema_name = 'main' AND table_name = '_publications'`,
+     WHERE database_name = current_database() AND schema_name = 'main' AND table_name = '_publications' ORDER BY column_index`,
   );
   if (columns.map(({ name }) => name).join() === publicationColumns.join()) return true;
   const tables = await session.rows('SELECT 1 FROM duckdb_tables() WHERE NOT internal AND NOT temporary');
@@ -183,6 +183,7 @@ function tablesIn(session: Session, file: string): TargetTables {
     sqlName,
     textType,
     typesThere: async (entity) => await typesThere(session, entity),
+    mostCounted: null,
     isKeyed: () => Promise.resolve(true),
     incompatible: (found, advice) => unusableTarget(file, found, advice),
   };

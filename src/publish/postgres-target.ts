@@ -118,6 +118,7 @@ function tablesIn(db: Tx, { server: { place }, at }: Opened): PostgresTables {
     sqlName,
     textType,
     typesThere: async (entity) => await typesThere(db, sqlName(entity)),
+    mostCounted: 10_000,
     isKeyed: async (entity, key) => await isKeyed(db, sqlName(entity), key),
     incompatible: (found, advice) => incompatible(place, found, advice),
   };
@@ -152,7 +153,15 @@ function changeIn(transaction: Transaction, opened: Opened): TableChange & Postg
           copy(tx, records);
           await tx.sent();
         },
-        merge: async () => await mergeRows(tables, opened.deletes, { plan, entity, stage }),
+        merge: async () =>
+          await mergeRows(tables, opened.deletes, { plan, entity, stage }).catch((error: unknown) => {
+            if (codeOf(error) !== '54000') throw error;
+            // The server does not always name it.
+            throw tables.incompatible(
+              `a row has a key that is too long for the index of ${plan.name} (2,700 bytes)`,
+              'Leave this connector out of `connectors` of the target, and publish it to one of another type.',
+            );
+          }),
       });
     },
     takeNumber: async (insert) => await takeNumber(tx, insert),
@@ -244,7 +253,7 @@ async function openTransaction(server: Server, kind: 'write' | 'read', signal: A
 async function isTargetThere(tx: Tx, schema: string, place: string): Promise<boolean> {
   const found = await tx.rows<{ readonly name: string; readonly columns: readonly string[] }>(
     `SELECT c.relname::text AS name, array(SELECT a.attname::text FROM pg_catalog.pg_attribute AS a
-         WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS columns
+         WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum) AS columns
      FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
      WHERE n.nspname = :schema AND c.relname IN ('_sync_meta', '_publications', '_published_tables')`,
     { schema },
@@ -359,7 +368,7 @@ const advices: Advices = [
     'stop',
     'TARGET_INCOMPATIBLE',
   ],
-  [/^54/, 'A text in a key is too long for an index: publish to a target of another type.'],
+  [/^54/, 'Publish the connector of such rows to a target of another type.'],
   [/^28/, "Check the user and the password of the target's url."],
   [/^3D000$/, 'Create the database, or correct its name in the url.'],
   [

@@ -65,6 +65,8 @@ export interface TargetTables {
   readonly textType: string;
   /** Types of the columns of a table by their names, as `binaryType` has them; null where there is no such table. */
   readonly typesThere: (entity: NamedEntity) => Promise<ReadonlyMap<string, string> | null>;
+  /** Rows that a brief examination counts at most: a larger table only has to have as many. Null: counting is quick. */
+  readonly mostCounted: number | null;
   /** Whether rows are found by this key in a table that has its columns. */
   readonly isKeyed: (entity: NamedEntity, key: readonly string[]) => Promise<boolean>;
   readonly incompatible: TableDatabase['incompatible'];
@@ -478,7 +480,8 @@ async function planTable(tables: TableChange, wanted: Wanted): Promise<TablePlan
   const { isNewGeneration, key } = wanted;
   const name = tables.nameOf(wanted);
   const [known] = await knownTables(tables, wanted);
-  const isThere = (await tables.typesThere(wanted)) !== null;
+  const there = await tables.typesThere(wanted);
+  const isThere = there !== null;
   const none = { live: 0, deleted: 0 };
   const columns = typed(wanted.columns);
   const fresh = { name, dropped: [], added: [], columns, before: none };
@@ -496,10 +499,14 @@ async function planTable(tables: TableChange, wanted: Wanted): Promise<TablePlan
   const had = givenShape(known);
   const { kept, dropped, added } = columnChange(had, wanted);
   const [before, now] = [JSON.stringify(had.key), JSON.stringify(key)];
+  // What others have written to it stays as it is.
+  const foreign = added.find((one) => there?.has(one.name) === true && !dropped.includes(one.name));
   const problem =
     isThere && before !== now
       ? `has the key ${before} and should have ${now}`
-      : await shapeProblem(tables, wanted, { ...had, columns: kept });
+      : foreign !== undefined
+        ? `has a column ${foreign.name} that others have added, and the source has one now`
+        : await shapeProblem(tables, wanted, { ...had, columns: kept });
   if (problem === null) {
     const kind = isNewGeneration ? 'empty' : 'keep';
     const before = isNewGeneration ? none : { live: known.liveRows, deleted: known.deletedRows };
@@ -545,12 +552,12 @@ async function checkTables(tables: TargetTables): Promise<TargetCheck> {
     publications += 1;
     newest = publication;
   }
+  if (newest === null && (await knownTables(tables, null)).length > 0) {
+    gaps.push('_publications is empty, and there are tables of publications');
+  }
   const { rows, problems } = await examineTables(tables, newest?.manifest.entities ?? [], 'thoroughly');
   return { ...nothingChecked, publications, rows, problems: [...gaps, ...problems] };
 }
-
-/** Rows that a brief examination counts at most: a larger table only has to have as many. */
-const mostCounted = 10_000;
 
 /**
  * Finds tables of these entities that are missing, differ from the table that was made, or have fewer rows than were
@@ -577,7 +584,8 @@ async function examineTables(
       continue;
     }
     const table = tables.sqlName(entity);
-    const counted = how === 'thoroughly' ? table : `(SELECT * FROM ${table} LIMIT ${mostCounted}) AS counted`;
+    const most = how === 'thoroughly' ? null : tables.mostCounted;
+    const counted = most === null ? table : `(SELECT * FROM ${table} LIMIT ${most}) AS counted`;
     const [found] = await tables.db.rows<{ readonly live: number; readonly deleted: number }>(
       `SELECT count(*) FILTER (WHERE NOT _deleted) AS live, count(*) FILTER (WHERE _deleted) AS deleted, sum(_seq) AS sum
        FROM ${counted}`,
@@ -588,7 +596,7 @@ async function examineTables(
     const isWhole =
       how === 'thoroughly'
         ? live === liveRows && deleted === deletedRows
-        : live + deleted >= Math.min(liveRows + deletedRows, mostCounted);
+        : live + deleted >= Math.min(liveRows + deletedRows, most ?? Infinity);
     if (isWhole) continue;
     problems.push(
       `table ${name} should have ${liveRows} rows and ${deletedRows} deleted ones, and has ${live} and ${deleted}`,

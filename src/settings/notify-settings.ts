@@ -128,7 +128,12 @@ function checkPlace(
   { allowHosts }: Known,
   wrong: (field: string, message: string) => void,
 ): void {
-  if (channel.type === 'email') return;
+  if (channel.type === 'email') {
+    if ((channel.user === null) !== (channel.password === null)) {
+      wrong('user', 'expected both user and password, or neither');
+    }
+    return;
+  }
   const text = channel.url.reveal();
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url === null || url.protocol === 'https:') return;

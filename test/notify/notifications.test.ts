@@ -30,7 +30,7 @@ import { startRedis } from '../support/redis.ts';
 import { runCli, startCli, jsonLines } from '../support/run-cli.ts';
 import { testProgram } from '../support/ensure-built.ts';
 import { seededRandom } from '../support/seeded-random.ts';
-import { repeats, startSeed } from '../support/trials.ts';
+import { isLong, repeats, startSeed } from '../support/trials.ts';
 import { tmpdir } from 'node:os';
 import type { ConnectorName } from '../../src/core/names.ts';
 import { loadSettings } from '../../src/settings/load-settings.ts';
@@ -73,7 +73,10 @@ async function startSmtpServer(tls: 'none' | 'starttls' | 'implicit' = 'none') {
     const end = (lines: readonly string[]): void => {
       const answer = answerOf(mails.push({ from, to, user, isEncrypted, data: lines.join('\n') }) - 1);
       if (answer === 'cut') socket.destroy();
-      else reply(answer);
+      else if (answer === 'slow') {
+        const timer = setInterval(() => void socket.write('250-wait\r\n'), 3_000);
+        socket.once('close', () => clearInterval(timer));
+      } else reply(answer);
       check();
     };
     const take = (line: string): void => {
@@ -127,7 +130,10 @@ async function startSmtpServer(tls: 'none' | 'starttls' | 'implicit' = 'none') {
   return {
     host,
     mails,
-    /** The reply to each message, by its index; `cut`: it is taken and the connection is closed. */
+    /**
+     * The reply to each message, by its index; `cut`: it is taken and the connection is closed; `slow`: it begins, and
+     * never ends.
+     */
     answer: (how: (index: number) => string) => {
       answerOf = how;
     },
@@ -473,7 +479,7 @@ async function mailing(allow: boolean, more = '') {
   const clock = instantClock(Date.now());
   const notifier = await openNotifier({ settings, clock, note: (line) => notes.push(line) });
   onTestFinished(async () => await notifier[Symbol.asyncDispose]());
-  return { server, notifier, lake, news, notes };
+  return { server, notifier, settings, lake, news, notes };
 }
 
 it.runIf(isInstalled)('sends mail, the same one again where its answer was lost', async () => {
@@ -498,6 +504,24 @@ it.runIf(isInstalled)('sends mail, the same one again where its answer was lost'
   expect(data).not.toMatch(/^Bcc:/m);
   const ledger = readFileSync((news.sink as { path: string }).path, 'latin1');
   expect([data, notes.join('\n'), ledger].join('\n')).not.toContain(password);
+});
+
+it.runIf(isInstalled && isLong)(
+  'waits no longer for a mail server whose answer never ends',
+  { timeout: 40_000 },
+  async () => {
+    const { server, notifier, settings } = await mailing(true);
+    server.answer(() => 'slow');
+    const [result] = await notifier.test([...settings.notify.values()]);
+    expect(result?.error).toMatch(/^the mail server was not reached/);
+  },
+);
+
+it('refuses a config with a user of a mailbox and no password', () => {
+  const mail = 'type: email, server: "smtp://mail.test", from: a@b.test, to: [c@d.test], user: ops';
+  expect(() => notifySettings([`mail: { ${mail} }`])).toThrow(
+    /notify\.mail\.user: expected both user and password, or neither/,
+  );
 });
 
 it.runIf(isInstalled)('gives up a message that the mail server refuses for good', async () => {

@@ -401,6 +401,17 @@ describe('a DuckDB file that others use too', () => {
     }
   });
 
+  it('notices that a large table has fewer rows than were published', async ({ folder }) => {
+    await using desk = open(folder);
+    await desk.publishPeople(11_000);
+    await desk.change(`DELETE FROM news.people WHERE id = 'p1'`);
+    const newest = await desk.target.newest();
+    if (newest === null) throw new Error('nothing was published');
+    expect(await desk.target.lost(newest, newest.manifest.entities)).toEqual([
+      'table news.people should have 11000 rows and 0 deleted ones, and has 10999 and 0',
+    ]);
+  });
+
   it.for([
     ['ALTER TABLE news.people DROP COLUMN _extra', 'has lost its column _extra.*--new-generation'],
     [
