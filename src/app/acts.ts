@@ -241,12 +241,13 @@ export const runActs = {
   undo: async (found, world) => {
     // Loaded on demand: the other acts run nothing in this process.
     const { connectorOfRun, hasWritten, rowsUndone, undoneTexts, undoRun } = await import('./undo-run.ts');
-    const { run: of, report } = found.run;
+    const { run: of, report, kind } = found.run;
     const connector = connectorOfRun(world.settings, found);
     const { name } = connector;
     const written = (report?.entities ?? []).filter(hasWritten);
-    // A run that was killed has no report.
-    if (report !== null && written.length === 0) throw usage(`Run ${of} of ${name} has changed nothing.`);
+    // A run that was killed has no report, and that of an undo counts no rows that came back.
+    const isIdle = report !== null && kind !== 'undo' && written.length === 0;
+    if (isIdle) throw usage(`Run ${of} of ${name} has changed nothing.`);
     const rows = written.map(
       ({ entity, deleted, counts: { inserted, updated } }) =>
         `${entity} (${count(inserted)} inserted, ${count(updated)} updated, ${count(deleted)} deleted)`,

@@ -91,6 +91,18 @@ describe('undo', () => {
     expect(again).toMatchObject({ rows: 0, entities: {} });
   });
 
+  it('is not refused for an undo that has marked no rows as deleted', async () => {
+    const run = await syncWithDeletes('sqlite');
+    const undo = async (of: string) => (await world.json('undo', 'newsletter', '--run', of))[0];
+    const undone = String((await undo(run))?.['run']);
+    const db = new Database(join(world.folder, 'main.db'));
+    db.prepare(
+      'UPDATE _sync_runs SET report = replace(report, \'"deleted":\', \'"deleted":0,"was":\') WHERE run = ?',
+    ).run(undone);
+    db.close();
+    expect(await undo(undone)).toMatchObject({ of: undone, entities: { lists: {} } });
+  });
+
   it('leaves it to the next full sync to find what is really gone', async () => {
     const run = await syncWithDeletes('sqlite');
     const before = await Promise.all(entities.map(states));
