@@ -78,7 +78,7 @@ export function definitionById(definitions: ApiParts['definitions'], id: string)
  * The JSON schema (draft 2020-12) of the credentials that a connector of this definition takes. Where there are several
  * ways to sign in, one of `oneOf`; secret fields are `writeOnly`: they are in no answer.
  */
-export function credentialsSchema({ title, credentials }: Definition): Record<string, unknown> {
+function credentialsSchema({ title, credentials }: Definition): Record<string, unknown> {
   const [first, ...others] = credentials.map(shapeSchema);
   return {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
