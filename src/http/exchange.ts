@@ -1,5 +1,6 @@
 import type { LookupFunction } from 'node:net';
 import { Agent, EnvHttpProxyAgent, type Dispatcher } from 'undici';
+import { knownOrMade } from '../core/grouped.ts';
 import { AddressRefusedError } from './guard-address.ts';
 import { orAborted, startDeadline } from './or-aborted.ts';
 import { hasProxies, proxyFor, withoutProxy } from './proxies.ts';
@@ -78,6 +79,13 @@ export function openWire(limits: WireLimits, lookup: LookupFunction) {
         proxyTls: { timeout: limits.connectTimeoutMs },
       })
     : new Agent(options);
+  /** Of each name for a minute: where nothing outside can be looked up, a lookup may take longer than a call. */
+  const judged = new Map<string, Promise<void>>();
+  const judge = (hostname: string): Promise<void> =>
+    knownOrMade(judged, hostname, () => {
+      setTimeout(() => judged.delete(hostname), judgedMs).unref();
+      return judgeName(hostname, lookup);
+    });
   let isOpen = true;
   return {
     /**
@@ -85,10 +93,10 @@ export function openWire(limits: WireLimits, lookup: LookupFunction) {
      * `AttemptTimeoutError`, or the signal's reason.
      */
     send: async (request: ExchangeRequest, signal: AbortSignal): Promise<WireAnswer> =>
-      await exchange(agent, lookup, request, signal, (response) => readAnswer(response, request, limits)),
+      await exchange(agent, judge, request, signal, (response) => readAnswer(response, request, limits)),
     /** Sends once likewise; a 2xx answer comes as soon as its head has, and its body may be of any length. */
     open: async (request: ExchangeRequest, signal: AbortSignal): Promise<WireAnswer | WireStream> =>
-      await exchange(agent, lookup, request, signal, async (response, begun) => {
+      await exchange(agent, judge, request, signal, async (response, begun) => {
         if (!isSuccess(response.statusCode)) return await readAnswer(response, request, limits);
         begun();
         return streamOf(response, limits);
@@ -100,6 +108,8 @@ export function openWire(limits: WireLimits, lookup: LookupFunction) {
     },
   };
 }
+
+const judgedMs = 60_000;
 
 /**
  * Checks the name of a request through a proxy, which resolves it itself: rejects with `AddressRefusedError` where it
@@ -117,7 +127,7 @@ function judgeName(hostname: string, lookup: LookupFunction): Promise<void> {
 /** `read` gets the answer's head and its unread body; the time limit holds until it calls `begun` or has ended. */
 async function exchange<T>(
   agent: Dispatcher,
-  lookup: LookupFunction,
+  judge: (hostname: string) => Promise<void>,
   { url, method, headers, body, timeoutMs }: ExchangeRequest,
   signal: AbortSignal,
   read: (response: Response, begun: () => void) => T | Promise<T>,
@@ -127,7 +137,7 @@ async function exchange<T>(
   const deadline = startDeadline(timeoutMs, signal, late);
   const proxy = proxyFor(url);
   try {
-    if (proxy !== null) await orAborted(judgeName(url.hostname, lookup), deadline.signal);
+    if (proxy !== null) await orAborted(judge(url.hostname), deadline.signal);
     const response = await agent.request({
       origin: url.origin,
       path: `${url.pathname}${url.search}`,

@@ -8,16 +8,18 @@ import { Secret } from '../../src/core/secret.ts';
 import { loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import {
   dispositionName,
+  openWire,
   readBody,
   textOfBody,
   UnreadableBodyError,
   networkFaultOf,
 } from '../../src/http/exchange.ts';
-import { isPublicAddress } from '../../src/http/guard-address.ts';
+import { guardedLookup, isPublicAddress } from '../../src/http/guard-address.ts';
 import { hasProxies, proxyFor, proxySecrets } from '../../src/http/proxies.ts';
 import { openReceivers } from '../../src/notify/channels.ts';
 import { testNotice, type MessageChannel } from '../../src/notify/notice.ts';
 import { openS3Client } from '../../src/publish/s3-store.ts';
+import { defaultApiLimits } from '../../src/source/api/api-limits.ts';
 import { openAuthorization } from '../../src/upstream/authorization.ts';
 import { openUpstreamTransport } from '../../src/upstream/upstream-transport.ts';
 import { fakeBucket, fakePlace, startFakeS3 } from '../support/publish/fake-s3.ts';
@@ -189,6 +191,36 @@ describe('proxies', () => {
       useProxies({ HTTPS_PROXY: proxy.url });
       expect(await ask(url, addresses)).toMatchObject({ kind: 'address' });
       expect(proxy.asked).toEqual([]);
+    });
+
+    it('looks a name up once for many calls', async () => {
+      const service = await startThirdParty(() => ({ body: 'hello' }));
+      const proxy = await startProxy(service.port);
+      useProxies({ http_proxy: proxy.url });
+      const found: string[] = [];
+      const wire = openWire(
+        defaultApiLimits,
+        guardedLookup(
+          () => undefined,
+          (name, done) => {
+            found.push(name);
+            done(new Error('none here'), []);
+          },
+        ),
+      );
+      onTestFinished(async () => await wire[Symbol.asyncDispose]());
+      const url = new URL('http://service.example/');
+      const request = {
+        method: 'GET',
+        headers: {},
+        body: null,
+        timeoutMs: 5_000,
+        maxBodyBytes: 1_000,
+      } as const;
+      for (let call = 0; call < 3; call += 1) {
+        expect(await wire.send({ ...request, url }, never)).toMatchObject({ status: 200 });
+      }
+      expect(found).toEqual(['service.example']);
     });
 
     it('names the proxy that refuses it, and one that is not there', async () => {
