@@ -121,7 +121,7 @@ export function unusable(why: string): UpstreamFailure {
 }
 
 /** Headers and query parameters that authentication adds to a request. */
-export interface Signature {
+interface Signature {
   readonly headers: Readonly<Record<string, string>>;
   readonly query: readonly (readonly [string, string])[];
   /** Values derived from the credentials, as secret as they are. */

@@ -264,7 +264,7 @@ export const dropShared = write<{ ids: readonly number[] }>(
   `DELETE FROM _sync_also AS also WHERE also.partition IN {ids bigint}`,
 );
 
-export interface SharedRow extends RowAt {
+interface SharedRow extends RowAt {
   /** The chain that met it there last. */
   readonly origin: number;
 }

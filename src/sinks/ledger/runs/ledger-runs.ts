@@ -371,7 +371,7 @@ const keptDays = 90;
  * Limits per connector; the newest are kept. A source that sends a broken record every minute would add 130,000 to the
  * quarantine in 90 days.
  */
-export const mostKept = { runs: 1_000, quarantined: 10_000 } as const;
+const mostKept = { runs: 1_000, quarantined: 10_000 } as const;
 
 /** Whether nothing of the run is to be resumed: the rows that its chain has met are no longer needed. */
 export function isChainOver({ outcome }: Pick<RunReport, 'outcome'>): boolean {
