@@ -14,7 +14,7 @@ import { parseYaml, yamlSyntax } from './read-yaml.ts';
 
 /**
  * Returns the text of a YAML file with an additional entry at the end of a top-level map. Every other byte stays:
- * comments, order, quotes. Null where the file is written in a way that this cannot keep.
+ * comments, order, quotes. Null where the file is written in a way that this cannot keep: on one line, as JSON.
  */
 export function withYamlEntry(text: string, top: string, name: string, value: object): string | null {
   const { map, keyEnd } = topMap(text, top);
@@ -32,14 +32,9 @@ export function withYamlEntry(text: string, top: string, name: string, value: ob
       const [, to] = map === null ? [keyEnd, keyEnd] : rangeOf(map);
       return withLines(text.slice(0, keyEnd) + text.slice(to), keyEnd, body);
     }
-    const end = endOf(last);
-    const indent = indentOf(text, last);
-    if (map.flow === true) {
-      const entry = `${JSON.stringify(name)}: ${JSON.stringify(value)}`;
-      const gap = indent === null ? ' ' : `${newLineOf(text)}${indent}`;
-      return `${text.slice(0, end)},${gap}${entry}${text.slice(end)}`;
-    }
-    return withLines(text, end, blockOf(text, indent ?? '  ', name, value));
+    const start = startOf(last);
+    const indent = text.slice(text.lastIndexOf('\n', start - 1) + 1, start);
+    return withLines(text, endOf(last), blockOf(text, indent, name, value));
   }
 }
 
@@ -56,14 +51,8 @@ export function withoutYamlEntry(text: string, top: string, name: string): strin
     Object.fromEntries(Object.entries(members).filter(([key]) => key !== name)),
   );
 
-  function removed({ items, flow }: YAMLMap, gone: Pair, colon: number): string {
+  function removed({ items }: YAMLMap, gone: Pair, colon: number): string {
     const [start, end] = [startOf(gone), endOf(gone)];
-    const [before, after] = [items[at - 1], items[at + 1]];
-    if (flow === true) {
-      const [from, to] =
-        after !== undefined ? [start, startOf(after)] : [before === undefined ? start : endOf(before), end];
-      return text.slice(0, from) + text.slice(to);
-    }
     const from = text.lastIndexOf('\n', start - 1) + 1;
     const lineEnd = text.indexOf('\n', end);
     const to = lineEnd === -1 ? text.length : lineEnd + 1;
@@ -107,13 +96,6 @@ function endOfNode(node: unknown): number {
   const last: unknown = isCollection(node) && node.flow !== true ? node.items.at(-1) : undefined;
   if (isPair(last)) return endOf(last);
   return last === undefined ? rangeOf(node)[1] : endOfNode(last);
-}
-
-/** The indentation of the entry's line; null where other text precedes the entry. */
-function indentOf(text: string, pair: Pair): string | null {
-  const start = startOf(pair);
-  const before = text.slice(text.lastIndexOf('\n', start - 1) + 1, start);
-  return before.trim() === '' ? before : null;
 }
 
 function newLineOf(text: string): string {

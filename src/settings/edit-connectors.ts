@@ -86,7 +86,7 @@ function checkedEdit(
 ): ConfigEdit {
   if (after === null) {
     throw usage(
-      `${file} is written in a way that cannot be edited without changing more (anchors, for example). Nothing was changed; edit it by hand.`,
+      `${file} is written in a way that cannot be edited without changing more (anchors, JSON or connectors on one line, for example). Nothing was changed; edit it by hand.`,
     );
   }
   return { file, before, after, settings: readSettings({ ...options, edited: { file, text: after } }) };
