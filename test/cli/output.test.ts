@@ -54,11 +54,11 @@ describe('the text of a run', () => {
     expect(Math.max(...lines.slice(1).map((line) => line.length))).toBeLessThanOrEqual(80);
   });
 
-  it('never wraps for the names of proofs: where they are too long they stand below the row', () => {
+  it('never wraps for the names of proofs: where they are too long a row is a sentence', () => {
     const proofs = { single: 5, seam: 0, token: 0, keyset: 1 };
     const counts = { ...noCounts, fetched: 24_000, inserted: 1, unchanged: 22_999, duplicate: 1000 };
     const lines = runReportText(report({ proofs, counts, incremental: 5 }), 80, { isVerbose: true });
-    expect(lines[3]).toBe('      changes only (single, keyset); 1 of 6 listings in full');
+    expect(lines.slice(1).join('\n')).toContain('changes only (single, keyset), 1 of 6 listings in full');
     expect(Math.max(...lines.slice(1).map((line) => line.length))).toBeLessThanOrEqual(80);
   });
 

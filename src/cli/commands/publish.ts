@@ -191,15 +191,13 @@ function prunedText(
   isDryRun: boolean,
   keepMs: number | null,
 ): string {
-  // Killed publishers left these files, or a running one has just written them.
-  const young = `${counted(waiting.files, 'file')}, ${sizeText(waiting.bytes)}`;
-  const later = `${young} that no publication names ${waiting.files === 1 ? 'goes when it is' : 'go when they are'} a day old, or with the next publication`;
   const because = keepMs === null ? ' (its settings keep every publication)' : '';
-  if (publications + files === 0) {
-    return waiting.files > 0 ? `nothing to remove yet: ${later}` : `nothing to remove${because}`;
-  }
+  // Killed publishers left these files, or a running one has just written them.
+  const young =
+    waiting.files === 0 ? '' : `; ${counted(waiting.files, 'file')} of no publication are younger than a day`;
+  if (publications + files === 0) return `nothing to remove${because}${young}`;
   const what = `${counted(publications, 'publication')}${because}, ${counted(files, 'file')}, ${sizeText(bytes)}`;
-  return `${isDryRun ? 'would remove' : 'removed'} ${what}${waiting.files > 0 ? `; ${later}` : ''}`;
+  return `${isDryRun ? 'would remove' : 'removed'} ${what}${young}`;
 }
 
 /** Works on each target; a failed one does not stop the others. */

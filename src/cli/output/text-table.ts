@@ -105,8 +105,8 @@ export function filled(
 
 /**
  * A table that is narrowed if it would wrap at `width` (null: full width): first without number columns that contain
- * only zeros, then with each row's last column (notes) on a separate line below it, followed by texts that are too long
- * for the column before (complete). If the numbers do not fit either, each row is written as a sentence.
+ * only zeros, then with each row's last column (notes) on a separate line below it. If the other columns do not fit
+ * either, each row is written as a sentence.
  */
 export function fittingTable(columns: Columns, rows: Rows, width: number | null): readonly string[] {
   const whole = textTable(columns, rows);
@@ -118,10 +118,15 @@ export function fittingTable(columns: Columns, rows: Rows, width: number | null)
   const shownRows = rows.map((row) => shown.map((index) => row[index] ?? ''));
   const withoutZeros = textTable(shownColumns, shownRows);
   if (fits(withoutZeros, width)) return withoutZeros;
-  const numbers = shownColumns.findLastIndex(({ align }) => align === 'right') + 1;
-  return numbers > 0 && !fits(textTable(shownColumns.slice(0, numbers), shownRows), width)
-    ? rowSentences(shownColumns, shownRows, width)
-    : withTextsBelow(shownColumns, shownRows, width);
+  const [heading = '', ...lines] = textTable(shownColumns.slice(0, -1), shownRows);
+  if (!fits([heading, ...lines], width)) return rowSentences(shownColumns, shownRows, width);
+  return [
+    heading,
+    ...lines.flatMap((line, at) => {
+      const notes = shownRows[at]?.at(-1) ?? '';
+      return notes === '' ? [line] : [line, `    ${printable(notes)}`];
+    }),
+  ];
 }
 
 /** The same table below a heading: two blanks before each line. */
@@ -141,37 +146,8 @@ function rowSentences(columns: Columns, rows: Rows, width: number): readonly str
   });
 }
 
-function withTextsBelow(columns: Columns, rows: Rows, width: number): readonly string[] {
-  const last = columns.length - 1;
-  const room = width - widthOfLines(textTable(columns.slice(0, last - 1), rows)) - columnGap;
-  const split = rows.map((row) => {
-    const [complete = '', notes = ''] = row.slice(last - 1);
-    const isShort = displayWidth(printable(complete)) <= room;
-    return {
-      cells: [...row.slice(0, last - 1), isShort ? complete : ''],
-      below: isShort ? [notes] : [complete, notes],
-    };
-  });
-  const [heading = '', ...lines] = textTable(
-    columns.slice(0, last),
-    split.map(({ cells }) => cells),
-  );
-  return [
-    heading,
-    ...lines.flatMap((line, at) => {
-      const texts = (split[at]?.below ?? []).filter((text) => text !== '');
-      return texts.length === 0 ? [line] : [line, `    ${texts.map(printable).join('; ')}`];
-    }),
-  ];
-}
-
-function widthOfLines(lines: readonly string[]): number {
-  return Math.max(0, ...lines.map(displayWidth));
-}
-
-/** Whether every line fits into the width (null: any does). */
-function fits(lines: readonly string[], width: number | null): boolean {
-  return width === null || widthOfLines(lines) <= width;
+function fits(lines: readonly string[], width: number): boolean {
+  return lines.every((line) => displayWidth(line) <= width);
 }
 
 function isNothing(cell: string | undefined): boolean {

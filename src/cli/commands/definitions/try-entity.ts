@@ -575,25 +575,17 @@ function factsOf({ pagination }: Entity, { page, commit, next: step }: SeenCall)
 
 function endingText(next: TriedStep | null, { entity, maxCalls }: Trial, width: number): readonly string[] {
   if (next === null) return ['No call was made.'];
-  switch (next.kind) {
-    case 'call':
-      return [
-        ...requestText('next', entity, next.request.params, width),
-        `${counted(maxCalls, 'call')} made (--max-calls); a sync would continue with the next one.`,
-      ];
-    case 'end':
-      return ['The listing was read to its end.'];
-    case 'set-aside':
-      return [`${marks.failed} A sync would leave this listing and read the others.`];
-    case 'stop':
-      return [`${marks.failed} A sync would stop here.`];
-  }
+  if (next.kind === 'end') return ['The listing was read to its end.'];
+  if (next.kind === 'stop') return [`${marks.failed} A sync would stop here.`];
+  if (next.kind === 'set-aside')
+    return [`${marks.failed} A sync would leave this listing and read the others.`];
+  return [
+    ...requestText('next', entity, next.request.params, width),
+    `${counted(maxCalls, 'call')} made (--max-calls); a sync would continue with the next one.`,
+  ];
 }
 
 function valueText(value: JsonValue): string {
-  return printableWithin(plainText(value).slice(0, longestText), 60);
-}
-
-function plainText(value: JsonValue): string {
-  return typeof value === 'string' ? value : wholeJson(value);
+  const text = typeof value === 'string' ? value : wholeJson(value);
+  return printableWithin(text.slice(0, longestText), 60);
 }

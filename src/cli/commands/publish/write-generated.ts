@@ -22,14 +22,16 @@ export function writeGenerated(folder: string, files: readonly GeneratedFile[]):
 
 function writeOne(folder: string, file: GeneratedFile): WrittenFile['outcome'] {
   const place = path.join(folder, file.path);
-  return explained(place, () => {
+  try {
     const text = generatedText(file);
     const there = readThere(place);
     if (there === text) return 'unchanged';
     if (there !== null && !isAsGenerated(there)) return 'edited';
     replace(place, text);
     return 'written';
-  });
+  } catch (error) {
+    throw unwritable(place, error, advice);
+  }
 }
 
 /** Null if there is no file. CRLF becomes LF, because version control may change line ends. */
@@ -72,14 +74,6 @@ function isAsGenerated(text: string): boolean {
 /** The hash of the text after the first line. */
 function sha256(body: string): string {
   return createHash('sha256').update(body).digest('hex');
-}
-
-function explained<Result>(place: string, work: () => Result): Result {
-  try {
-    return work();
-  } catch (error) {
-    throw unwritable(place, error, advice);
-  }
 }
 
 const advice = 'Name another folder with --output.';
