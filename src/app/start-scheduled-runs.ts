@@ -360,7 +360,10 @@ async function openAll(options: ScheduledRunsOptions, onOpened: OnOpened) {
     const closing = older?.over.aborted === false ? older.config : null;
     await Promise.all([closing?.stop(), (served ?? first).stop()]);
   });
-  const examined = warnOfRedis(options);
+  // Warns of a setup that may lose jobs later, while none is lost yet. Never rejects.
+  const examined = examineRedis(options.settings.redis, clock).then((findings) => {
+    for (const { what, state, detail } of findings) if (state !== 'ok') log.warn({}, `${what}: ${detail}`);
+  });
   onOpened(() => examined);
   log.info(
     { ...factsOf(first), version: programVersion(), http: urlOf(monitor) },
@@ -418,13 +421,6 @@ function workerMetrics({ settings, clock }: ScheduledRunsOptions, served: () => 
     sample: async () => (await served()?.sample()) ?? { connectors: [], depth: [], isRedisUp: false },
     connectorSeries: settings.http.connectorSeries,
   });
-}
-
-/** Warns of a setup that may lose jobs later, while none is lost yet. Never rejects. */
-async function warnOfRedis({ settings, log, clock }: ScheduledRunsOptions): Promise<void> {
-  for (const { what, state, detail } of await examineRedis(settings.redis, clock)) {
-    if (state !== 'ok') log.warn({}, `${what}: ${detail}`);
-  }
 }
 
 /** How long a reload waits for runs of the config before the newest. */

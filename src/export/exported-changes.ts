@@ -205,7 +205,7 @@ export function csvFormat(table: EntityTable, { isSafeForSpreadsheets }: CsvOpti
     isKey: columns.map(({ name }) => key.includes(name)),
     own: ['_op', '_seq', '_changed_at', '_run_id'],
     ownCells: ({ isDeleted, seq, changedAt, run }) => [isDeleted ? 'delete' : 'upsert', seq, changedAt, run],
-    text: isSafeForSpreadsheets ? safeText : quotedText,
+    text: (text) => quotedText(isSafeForSpreadsheets && startsFormula.test(text) ? `'${text}` : text),
   });
 }
 
@@ -258,8 +258,4 @@ function cellWriter({ type }: Pick<Column, 'type'>, text: (value: string) => str
 
 function quotedText(text: string): string {
   return text === '' || needsQuotes.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-}
-
-function safeText(text: string): string {
-  return quotedText(startsFormula.test(text) ? `'${text}` : text);
 }

@@ -16,17 +16,10 @@ export interface RecordQuery {
   readonly key: ReadonlyMap<string, string>;
 }
 
-type Found =
-  | { readonly kind: 'facts'; readonly facts: readonly (readonly [string, string])[] }
-  | { readonly kind: 'not-stored' }
-  | { readonly kind: 'purged'; readonly text: string }
-  | { readonly kind: 'problem'; readonly message: string };
-
 /** Search by key, then what `explain` says: which run stored it and when, and why the last sync met it or not. */
 export async function recordPage(settings: LocalSettings, query: RecordQuery, world: PageWorld) {
   const target = query.in === '' ? null : targetOf(settings, query.in);
   const chosen = target === null || target instanceof SyncError ? null : target;
-  const found = chosen === null ? null : await find(chosen, query, world.program);
   const main = html`<h1>Find a record</h1>
     <form method="get" action="record">
       <p class="fields">
@@ -39,7 +32,7 @@ export async function recordPage(settings: LocalSettings, query: RecordQuery, wo
       </p>
     </form>
     ${target instanceof SyncError ? problem(target.message) : ''}
-    ${found === null ? '' : foundSection(found, query.in, world.program)}`;
+    ${chosen === null ? '' : await foundSection(chosen, query, world.program)}`;
   return page({ title: 'Find a record', root: './', main, isLive: false }, world);
 }
 
@@ -62,38 +55,26 @@ function keyFields({ table }: EntityTarget, { key }: RecordQuery): SafeHtml {
   )}`;
 }
 
-/** Null: no key was typed yet. */
-async function find(target: EntityTarget, { key }: RecordQuery, program: string): Promise<Found | null> {
-  const given = target.table.key.filter((name) => key.has(name));
-  if (given.length === 0) return null;
+/** Empty: no key was typed yet. */
+async function foundSection(target: EntityTarget, query: RecordQuery, program: string) {
+  const given = target.table.key.filter((name) => query.key.has(name));
+  if (given.length === 0) return '';
   try {
-    const { keyText } = parseRecordKey(
-      target.table,
-      given.map((name) => `${name}=${key.get(name) ?? ''}`),
-    );
+    const pairs = given.map((name) => `${name}=${query.key.get(name) ?? ''}`);
+    const { keyText } = parseRecordKey(target.table, pairs);
     const { explanation, purged } = await explainRow(target, keyText);
     if (explanation !== null) {
-      return { kind: 'facts', facts: explanationFacts(target, explanation, program) };
+      const found = explanationFacts(target, explanation, program);
+      return facts(found.map(([what, text]) => [what, withRunLinks(text)] as const));
     }
-    return purged === null ? { kind: 'not-stored' } : { kind: 'purged', text: purgedText(purged) };
+    return purged === null
+      ? html`<p role="status">
+          It is not stored. <code>${program} get ${query.in}</code> shows whether the service has it.
+        </p>`
+      : html`<p role="status">It ${printable(purgedText(purged))}</p>`;
   } catch (error) {
-    if (error instanceof SyncError) return { kind: 'problem', message: error.message };
+    if (error instanceof SyncError) return problem(error.message);
     throw error;
-  }
-}
-
-function foundSection(found: Found, name: string, program: string): SafeHtml {
-  switch (found.kind) {
-    case 'facts':
-      return facts(found.facts.map(([what, text]) => [what, withRunLinks(text)] as const));
-    case 'not-stored':
-      return html`<p role="status">
-        It is not stored. <code>${program} get ${name}</code> shows whether the service has it.
-      </p>`;
-    case 'purged':
-      return html`<p role="status">It ${printable(found.text)}</p>`;
-    case 'problem':
-      return problem(found.message);
   }
 }
 

@@ -53,7 +53,15 @@ function reportSections(report: RunReport, program: string) {
       ? ''
       : html`<section class="notice failed" aria-label="Why it failed">
           <p><strong>${error.code}</strong> ${printable(error.message)}</p>
-          <p>${adviceText(error.recovery === 'retry', connector, program)}</p>
+          <p>
+            ${
+              error.recovery === 'retry'
+                ? 'The next run tries again by itself.'
+                : html`It does not heal by itself: <code>${program} check ${connector}</code> says more, and
+                    once it is put right, <code>${program} sync ${connector}</code> resumes from what is
+                    stored.`
+            }
+          </p>
         </section>`
   }
   ${
@@ -87,13 +95,6 @@ function reportSections(report: RunReport, program: string) {
           </ul>
           ${failuresOmitted === 0 ? '' : html`<p>and ${count(failuresOmitted)} more</p>`}`
   }`;
-}
-
-function adviceText(isRetried: boolean, connector: string, program: string) {
-  return isRetried
-    ? html`The next run tries again by itself.`
-    : html`It does not heal by itself: <code>${program} check ${connector}</code> says more, and once it is
-        put right, <code>${program} sync ${connector}</code> resumes from what is stored.`;
 }
 
 const columns = ['when', 'who', 'what', 'connector', 'details'];

@@ -51,7 +51,8 @@ function sourceReader(source: FieldSource): (stored: ColumnValue) => JsonValue {
   if (source.kind === 'column' && source.isAbsentWhenEmpty === true) {
     return (stored) => (stored === '' ? null : stored);
   }
-  return (stored) => (typeof stored === 'bigint' ? plainInteger(stored) : stored);
+  return (stored) =>
+    typeof stored === 'bigint' && Number.isSafeInteger(Number(stored)) ? Number(stored) : stored;
 }
 
 /** Several conditions ask for the same row's value one after the other: its text is taken apart once. */
@@ -67,11 +68,6 @@ function readingTextOnce(read: (text: string) => JsonValue): (stored: ColumnValu
     }
     return last;
   };
-}
-
-function plainInteger(value: bigint): number | bigint {
-  const number = Number(value);
-  return Number.isSafeInteger(number) ? number : value;
 }
 
 function isOfType(type: FieldType, value: JsonValue): boolean {

@@ -16,12 +16,6 @@ import {
 import type { Principal, StoredConnector, ServiceState, Workspace } from './state/open-service-state.ts';
 import type { ContextStores, StoreStatus } from './store/open-context-stores.ts';
 
-/** The definition that a connector is served by. `definitions`: those of the service, which do not go while it runs. */
-function hostedDefinition(definitions: Parts['definitions'], stored: StoredConnector): Definition {
-  const definition = knownDefinition(definitions, stored.definition);
-  return stored.account === null ? definition : callable(definition);
-}
-
 /** Throws `SyncError` USAGE. */
 export function knownDefinition(definitions: Parts['definitions'], name: string): Definition {
   const definition = definitions.get(name);
@@ -114,7 +108,9 @@ export function openLocalConnectors(parts: Parts) {
 }
 
 function complete({ definitions }: Parts, stored: StoredConnector): LocalConnector {
-  return { stored, definition: hostedDefinition(definitions, stored) };
+  // The definitions of a service do not go while it runs.
+  const definition = knownDefinition(definitions, stored.definition);
+  return { stored, definition: stored.account === null ? definition : callable(definition) };
 }
 
 function provider(parts: Parts, connector: LocalConnector): Provider {

@@ -116,18 +116,16 @@ function configText(choices: ConfigChoices): string {
     choices.direct.length > 0
       ? choices.direct.map(directConnectorText).join('\n')
       : hostedConnectorsText(choices);
+  const folders =
+    choices.folders.size === 0 ? '' : `definitions: ${JSON.stringify([...choices.folders])}\n\n`;
   return `# Paths are relative to this file. "connector-sync config schema" prints the format.
-${choices.direct.length > 0 ? definitionsText(choices) : apiText(choices)}sinks:
+${choices.direct.length > 0 ? folders : apiText(choices)}sinks:
   main: ${sink}
 
 # redis: { url: "\${REDIS_URL}" } # for "connector-sync worker"; without it redis://127.0.0.1:6379
 
 connectors:
 ${connectors}`;
-}
-
-function definitionsText({ folders }: ConfigChoices): string {
-  return folders.size === 0 ? '' : `definitions: ${JSON.stringify([...folders])}\n\n`;
 }
 
 function apiText({ baseUrl }: ConfigChoices): string {

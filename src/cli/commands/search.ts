@@ -8,7 +8,7 @@ import { parseJsonText } from '../../http/lossless-json.ts';
 import { listOf, pathOf, readSort } from '../../search/search-request.ts';
 import { type EntityTarget, entityTarget } from '../../settings/choices.ts';
 import { counted, duration, printable } from '../../telemetry/format.ts';
-import { command, type CommandContext, type FlagsOf, readInput, wholeNumber } from '../command.ts';
+import { command, type CommandContext, readInput, wholeNumber } from '../command.ts';
 import { jsonText, versioned } from '../output/json-text.ts';
 import { answerTable } from '../output/record-table.ts';
 import { wrapped } from '../output/text-table.ts';
@@ -25,8 +25,6 @@ const options = {
   '--index-sql': 'print the SQL that makes trigram indexes for keyword and fuzzy (PostgreSQL)',
   '--all': 'all pages, a record per line as JSON; --limit is the page size',
 } as const;
-
-type SearchFlags = FlagsOf<typeof options>;
 
 export const search = command({
   argument: ['<connector/entity>', 'such as newsletter/campaigns'],
@@ -60,7 +58,9 @@ Examples:
       });
     if (flags.all) return await writeAllPages(context, search, params);
     const page = await search(params);
-    await show(context, page, firstColumns(target.entity, flags));
+    const { key, explode } = target.entity;
+    const named = flags.fields?.split(',').flatMap((path) => [path.trim(), path.trim().split('.')[0] ?? '']);
+    await show(context, page, named ?? explode?.key ?? key);
     const { has_more: hasMore, cursor, took_ms: tookMs } = page.meta;
     const more =
       !hasMore || cursor === null ? '' : `; next page: the same with --cursor ${printable(cursor)}`;
@@ -85,12 +85,6 @@ async function wordIndexes({ signal }: CommandContext, { name, connector, entity
   const { openPostgresSearch } = await import('../../search/postgres-search.ts');
   await using opened = await openPostgresSearch(sink);
   return await opened.indexSql({ connector: connector.name, entity }, signal);
-}
-
-/** The fields of `--fields`, in that order; without it the key. */
-function firstColumns({ key, explode }: Entity, { fields }: SearchFlags): readonly string[] {
-  if (fields === undefined) return explode?.key ?? key;
-  return fields.split(',').flatMap((path) => [path.trim(), path.trim().split('.')[0] ?? '']);
 }
 
 /** `--json` prints records exactly; a table is for people. */

@@ -1,4 +1,4 @@
-import { countWords, type HealthCounts, healthOf } from '../../app/connector-health.ts';
+import { countWords, healthOf } from '../../app/connector-health.ts';
 import { overviewOf, readOverviewsOfReadable } from '../../app/connector-states.ts';
 import { failureLimit, readStatuses, type StoredConnector } from '../../app/read-statuses.ts';
 import { instant } from '../../core/clock.ts';
@@ -271,25 +271,21 @@ async function openListPage(chosen: readonly ConnectorSettings[], flags: ListFla
   const connectors = matching.slice(0, limit === 0 ? undefined : limit).map((one) => one.connector);
   const total = matching.length;
   const counts = countWords(all.map(({ health }) => health));
-  const isPart = connectors.length < total || asked.length > 0;
+  const isCut = connectors.length < total;
+  const words = healthWords.flatMap((word) => (counts[word] === 0 ? [] : [`${count(counts[word])} ${word}`]));
+  const ofAll = `Of all: ${words.join(', ')}.${isCut ? ' "--limit 0" shows all.' : ''}`;
+  const shown = `${count(connectors.length)}${isCut ? ` of ${count(total)}` : ''} shown.`;
   return {
     connectors,
     overviews,
     unreadable,
     sums: { total, counts },
     remarks: [
-      ...(isPart ? [pageRemark(connectors.length, total, counts)] : []),
+      ...(isCut || asked.length > 0 ? [`${shown} ${ofAll}`] : []),
       ...unreadable.map(
         (one) =>
           `Not shown: ${counted(one.connectors.length, 'connector')} of the sink "${one.sink.name}". ${one.error.message}`,
       ),
     ],
   };
-}
-
-function pageRemark(shown: number, total: number, counts: HealthCounts): string {
-  const all = healthWords.flatMap((word) => (counts[word] === 0 ? [] : [`${count(counts[word])} ${word}`]));
-  const of = shown === total ? '' : ` of ${count(total)}`;
-  const more = shown === total ? '' : ' "--limit 0" shows all.';
-  return `${count(shown)}${of} shown. Of all: ${all.join(', ')}.${more}`;
 }

@@ -212,7 +212,10 @@ function callDocument(entity: Entity, { request, page, commit, problems, error, 
     records: commit?.fetched ?? null,
     rows: tablesOf(entity).map((table, index) => ({
       entity: table.entity,
-      rows: (commit?.rows[index]?.records ?? []).map((record) => rowDocument(table, record)),
+      rows: (commit?.rows[index]?.records ?? []).map((record) => ({
+        fields: new Map(fieldsOf(table, record)),
+        extra: record.extra === null ? null : readJson(record.extra),
+      })),
     })),
     refused: (commit?.refused ?? []).map(({ reason, detail }) => ({ reason, detail })),
     filtered: commit?.filtered ?? 0,
@@ -226,11 +229,6 @@ function callDocument(entity: Entity, { request, page, commit, problems, error, 
     error: error === null ? null : { code: error.code, message: error.message },
     next: nextDocument(next),
   };
-}
-
-function rowDocument(table: EntityTable, record: PreparedRecord) {
-  const { extra } = record;
-  return { fields: new Map(fieldsOf(table, record)), extra: extra === null ? null : readJson(extra) };
 }
 
 function fieldsOf({ columns }: EntityTable, { values }: PreparedRecord) {
