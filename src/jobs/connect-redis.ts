@@ -220,7 +220,10 @@ async function refusalOf(redis: Redis, prefix: string): Promise<string | null> {
   const user = redis.options.username ?? 'default';
   const commands: string[] = [];
   for (const [command, ask] of Object.entries(asks)) {
-    const found: unknown = await ask().catch(asReply);
+    const found: unknown = await ask().catch((error: unknown) => {
+      if (error instanceof Error && error.name === 'ReplyError') return error.message;
+      throw error;
+    });
     if (command === 'EVAL' && Array.isArray(found)) commands.push(...found.map(String));
     if (typeof found !== 'string') continue;
     if (found.startsWith('LOADING')) return isLoading;
@@ -233,12 +236,6 @@ async function refusalOf(redis: Redis, prefix: string): Promise<string | null> {
   if (commands.length === 0) return null;
   const more = commands.length > 5 ? ` and ${commands.length - 5} more` : '';
   return `does not let its user "${user}" run ${commands.slice(0, 5).join(', ')}${more}. Allow them (ACL SETUSER ${user} +@all -@dangerous +info)`;
-}
-
-/** The error text of a Redis reply; rethrows any other error. */
-function asReply(error: unknown): string {
-  if (error instanceof Error && error.name === 'ReplyError') return error.message;
-  throw error;
 }
 
 /** `what`: why Redis cannot be used, to stand behind its name. */

@@ -25,7 +25,11 @@ import { barsLegend, runBars, shownRuns } from './run-bars.ts';
  * All connectors at a glance: problems for a person, problems that heal by themselves, and a line for each connector.
  */
 export function overviewPage(data: OverviewData, targets: readonly PublishSettings[], world: PageWorld) {
-  const { shown, total, unreadable } = data;
+  const { shown, total, unreadable, query } = data;
+  const nothing =
+    query.q === '' && query.state === null
+      ? html`<p>No connectors to show. <code>${world.program} init</code> writes a config to start from.</p>`
+      : html`<p>No connector matches. <a href="./">Show all</a></p>`;
   const main = html`<h1>Connectors</h1>
     ${unreadable.map(
       ({ sink, problem, connectors }) =>
@@ -37,7 +41,7 @@ export function overviewPage(data: OverviewData, targets: readonly PublishSettin
         </section>`,
     )}
     ${troubleSection(data, true, world)} ${troubleSection(data, false, world)} ${filters(data)}
-    ${shown.length === 0 ? nothingShown(data.query, world) : connectorsTable(data, world)} ${pageLinks(data)}
+    ${shown.length === 0 ? nothing : connectorsTable(data, world)} ${pageLinks(data)}
     <p class="acts">${total === 0 ? '' : matchingActs(data, world)}</p>
     <p class="faint">
       ${total === shown.length ? counted(total, 'connector') : `${shown.length} of ${count(total)} connectors`}.
@@ -121,12 +125,6 @@ function filters({ query, counts, named }: OverviewData): SafeHtml {
       })}
     </nav>
   </search>`;
-}
-
-function nothingShown({ q, state }: OverviewQuery, { program }: PageWorld): SafeHtml {
-  return q === '' && state === null
-    ? html`<p>No connectors to show. <code>${program} init</code> writes a config to start from.</p>`
-    : html`<p>No connector matches. <a href="./">Show all</a></p>`;
 }
 
 const columns: readonly { readonly title: string; readonly sort: OverviewSort | null }[] = [

@@ -241,7 +241,7 @@ function actRoutes(pages: FastifyInstance, options: ActRoutes): void {
     const now = world(request);
     const { visitor } = now;
     const refused = (message: string): Promise<FastifyReply> =>
-      sendPage(reply.code(403), undonePage({ title: 'Nothing was done', message, done: [] }, now));
+      sendPage(reply.code(403), undonePage(message, [], '', now));
     if (visitor === null) return await refused(readOnly);
     if (visitor.may !== 'act') return await refused(`The token "${visitor.name}" may only read.`);
     const asked = nameParam.parse(request.params).name;
@@ -272,8 +272,7 @@ function actRoutes(pages: FastifyInstance, options: ActRoutes): void {
     } catch (error) {
       if (!(error instanceof SyncError)) throw error;
       const isRefused = error.code === 'USAGE' || error.code === 'CONNECTOR_BUSY';
-      const title = done.length === 0 ? 'Nothing was done' : 'Not all of it was done';
-      const page = undonePage({ title, message: error.message, done, back }, now);
+      const page = undonePage(error.message, done, back, now);
       return await sendPage(reply.code(isRefused ? 409 : 503), page);
     }
   };
@@ -329,17 +328,9 @@ function confirmPage(act: PageAct, form: ConfirmForm, world: PageWorld): string 
   return page({ title: act.title, root, main, isLive: false }, world);
 }
 
-interface Undone {
-  readonly title: string;
-  readonly message: string;
-  /** Actions that were done before the failure. */
-  readonly done: readonly string[];
-  /** As `PreparedAct.back`; absent: all connectors. */
-  readonly back?: string;
-}
-
-/** Says why nothing was done. */
-function undonePage({ title, message, done, back = '' }: Undone, world: PageWorld): string {
+/** Says why nothing was done, or not all; `done`: what was before the failure. */
+function undonePage(message: string, done: readonly string[], back: string, world: PageWorld): string {
+  const title = done.length === 0 ? 'Nothing was done' : 'Not all of it was done';
   const why = html`<p class="notice failed" role="alert">${printable(message)}</p>`;
   return endPage(title, html`${doneLines(done)} ${why}`, back, world);
 }

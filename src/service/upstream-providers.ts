@@ -128,7 +128,10 @@ export function upstreamProviders({ allowHosts, clock = systemClock }: UpstreamP
         }
         return { kind: 'refused', why: 'The credentials belong to another account by now.' };
       } catch (error) {
-        const isNo = error instanceof UpstreamFailure && saysNo(error);
+        // The third party was reached and does not take the credentials, or they cannot be used to reach it.
+        const isNo =
+          error instanceof UpstreamFailure &&
+          (['unauthorized', 'forbidden'].includes(error.class) || error.reason === 'credentials');
         if (isNo) return { kind: 'refused', why: answerTo(error, connector.definition).message };
         throw answered(error, connector.definition);
       }
@@ -174,11 +177,6 @@ function upstreamProvider(
       };
     },
   };
-}
-
-/** The third party was reached and does not take the credentials, or they cannot be used to reach it. */
-function saysNo({ class: failureClass, reason }: UpstreamFailure): boolean {
-  return failureClass === 'unauthorized' || failureClass === 'forbidden' || reason === 'credentials';
 }
 
 function answered(error: unknown, definition: Definition): unknown {

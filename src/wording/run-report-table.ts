@@ -44,12 +44,13 @@ const columns = [
 
 /** Further facts of a run, except for deletes and failures: its costs and its unfinished work. */
 export function runFacts(report: RunReport): readonly string[] {
+  const left = report.left.map(({ entity, partitions }) => `${entity} (${counted(partitions, 'listing')})`);
   return [
     // A run that could not begin has no costs.
     ...(report.entities.length === 0 ? [] : [costs(report)]),
     ...fileLines(report),
     ...(report.resumeAt === null ? [] : [`! ${pauseOf(report)} ${report.resumeAt}; run it again then`]),
-    ...leftLines(report),
+    ...(left.length === 0 ? [] : [`left for the next run: ${left.join(', ')}`]),
     ...partMissingLines(report.partMissing),
     ...undatedLines(report.entities),
   ];
@@ -192,12 +193,6 @@ function fileLines({ files }: RunReport): readonly string[] {
       ];
       return `${entity}: ${parts.join(', ')}`;
     });
-}
-
-function leftLines({ left }: RunReport): readonly string[] {
-  if (left.length === 0) return [];
-  const parts = left.map(({ entity, partitions }) => `${entity} (${counted(partitions, 'listing')})`);
-  return [`left for the next run: ${parts.join(', ')}`];
 }
 
 type ShownFailure = Pick<FailureReport, 'entity' | 'params' | 'code' | 'message'>;

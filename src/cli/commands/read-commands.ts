@@ -2,14 +2,13 @@ import { createHash } from 'node:crypto';
 import { resolve } from 'node:path';
 import { SyncError, usage } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
-import { isDeclaredName } from '../../core/names.ts';
 import { hiddenWords, type Params } from '../../core/records.ts';
 import { checkParams, convertParams, missingParams, fixedParamsAt } from '../../definitions/params.ts';
 import { type ActionName, type Entity, pagingParams } from '../../definitions/definition.ts';
 import { wholeJson } from '../../core/canonical-json.ts';
 import type { TriedCall } from '../../engine/try-listing.ts';
 import type { SeenExchange } from '../../http/exchange.ts';
-import { connectorNamed } from '../../settings/choices.ts';
+import { entityTarget } from '../../settings/choices.ts';
 import { parseSize } from '../../settings/texts.ts';
 import type { LocalSettings } from '../../settings/settings.ts';
 import { safeBase } from '../../sinks/files/safe-file-name.ts';
@@ -82,14 +81,8 @@ function readTarget(
   paramTexts: readonly string[],
   nowMs: number,
 ) {
-  const [connectorText = '', entityText = '', ...rest] = target.split('/');
-  if (entityText === '' || rest.length > 0) throw usage(`Expected <connector>/<entity>, got "${target}".`);
-  const connector = connectorNamed(settings, connectorText);
-  const { entities } = connector.definition;
-  const entity = isDeclaredName(entityText) ? entities.get(entityText) : undefined;
-  if (entity === undefined) {
-    throw usage(`Expected one of the entities ${[...entities.keys()].join(', ')}, got "${entityText}".`);
-  }
+  const { connector, entity, isExploded } = entityTarget(settings, target);
+  if (isExploded) throw usage(`${target} holds elements of ${entity.name}: name ${entity.name} instead.`);
   const declared = entity.actions.get(action);
   if (declared === undefined) {
     throw usage(`${entity.name} has the actions ${[...entity.actions.keys()].join(', ')}, not ${action}.`);

@@ -230,7 +230,11 @@ async function syncAll(options: SyncAllOptions, chosen: readonly ChosenConnector
     if (!(end instanceof ConnectorBusyError)) codes.push(end);
     else {
       held.push(one);
-      tellHeld(context, one.connector.name, end);
+      const { holder } = end;
+      const { name } = one.connector;
+      const by = holder === null ? 'another process' : `process ${holder.pid} (${holder.command})`;
+      context.terminal.printJson({ kind: 'run-waiting', connector: name, holder });
+      context.terminal.print(`${name}: being read by ${by}; waiting for it after the other connectors`);
     }
   }
   for (const one of held) {
@@ -311,12 +315,6 @@ function tellDone({ terminal, program }: CommandContext, name: ConnectorName, do
       : `${name}: finished at ${finishedAt}, before the interruption; "${program} sync ${name}" reads it again`,
   );
   return exitCodeOfReport(report);
-}
-
-function tellHeld({ terminal }: CommandContext, name: ConnectorName, { holder }: ConnectorBusyError): void {
-  const by = holder === null ? 'another process' : `process ${holder.pid} (${holder.command})`;
-  terminal.printJson({ kind: 'run-waiting', connector: name, holder });
-  terminal.print(`${name}: being read by ${by}; waiting for it after the other connectors`);
 }
 
 function tellError(context: CommandContext, name: ConnectorName, error: unknown): ExitCode {

@@ -13,7 +13,7 @@ import {
   type LocalConnectors,
 } from '../local-connectors.ts';
 import type { ProviderCheck } from '../provider.ts';
-import type { Principal, StoredConnector, ServiceState, Workspace } from '../state/open-service-state.ts';
+import type { Principal, StoredConnector, ServiceState } from '../state/open-service-state.ts';
 import { maxNameLength } from '../state/open-state-file.ts';
 import { readiness, type StoreStatus } from '../store/open-context-stores.ts';
 import { definitionById } from './catalog-endpoints.ts';
@@ -193,11 +193,12 @@ export const createConnector = endpoint({
     // Before anything is made: a check may take a while, and may say no.
     const account = accountOf(await connectors.checkNew({ definition }, credentials, signal));
     const workspace = ensureWorkspace(state, principal, body.workspace_name);
+    const name = `${definition.title} (${workspace.name})`;
     const stored = state.connectors.create({
       organizationId: principal.organizationId,
       workspaceId: workspace.id,
       definition: definition.name,
-      name: body.name ?? defaultName(definition, workspace),
+      name: body.name ?? (name.length <= maxNameLength ? name : definition.title),
       credentials,
       account,
       address: addressFor(definition, account, credentials),
@@ -283,11 +284,6 @@ function otherAccount({ account }: StoredConnector): string {
   return account === null
     ? 'This connector has a sample account, and these credentials belong to a real one. Create another connector for it.'
     : 'These credentials belong to another account than the one that this connector was created for. Create another connector for it.';
-}
-
-function defaultName({ title }: Definition, { name }: Workspace): string {
-  const both = `${title} (${name})`;
-  return both.length <= maxNameLength ? both : title;
 }
 
 const outcome = shownAs<ProviderCheck>()('ConnectorCheck', {
