@@ -574,9 +574,10 @@ function factsOf({ pagination }: Entity, { page, commit, next: step }: SeenCall)
 function endingText(next: TriedStep | null, { entity, maxCalls }: Trial, width: number): readonly string[] {
   if (next === null) return ['No call was made.'];
   if (next.kind === 'end') return ['The listing was read to its end.'];
-  if (next.kind === 'stop') return [`${marks.failed} A sync would stop here.`];
-  if (next.kind === 'set-aside')
-    return [`${marks.failed} A sync would leave this listing and read the others.`];
+  if (next.kind !== 'call') {
+    const what = next.kind === 'stop' ? 'stop here' : 'leave this listing and read the others';
+    return [`${marks.failed} A sync would ${what}.`];
+  }
   return [
     ...requestText('next', entity, next.request.params, width),
     `${counted(maxCalls, 'call')} made (--max-calls); a sync would continue with the next one.`,
