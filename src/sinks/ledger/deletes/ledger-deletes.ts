@@ -621,9 +621,9 @@ const nextEnded = ask<
 
 /**
  * Deletes rows below deleted records, at any depth, which were judged with them: of up to `limit` partitions, about
- * `limit` rows, which their entities share. Rows that may have moved are noted as orphans, for a `get`; they are deleted when it has
- * found nothing. A batch that only found new owners, or rows to ask for, returns entries with 0 rows; an empty result
- * means that none remains.
+ * `limit` rows, which their entities share. Rows that may have moved are noted as orphans, for a `get`; they are
+ * deleted when it has found nothing. A batch that only found new owners, or rows to ask for, returns entries with 0
+ * rows; an empty result means that none remains.
  */
 async function deleteOrphans(commit: Commit, limit: number): Promise<readonly RowsOf[]> {
   const { held, current, tx } = commit;
