@@ -3,6 +3,7 @@ import { isUniqueInListing, buildAction, pagingParams, type Action, type Param }
 import { checkParamName, fieldType, type Note, type EntityCheck } from './check-names.ts';
 import { checkParam, checkParams, clockProblem, isClockValue, withTimes } from './params.ts';
 import type { ActionFile, EntityFile } from './definition-file.ts';
+import { keyOfToken } from './pagination-file.ts';
 import type { YamlPath } from './read-yaml.ts';
 import { suggestName, noSuch } from './suggest-name.ts';
 
@@ -150,6 +151,7 @@ function checkPagination(check: EntityCheck, list: Action): void {
   const { pagination } = check.entity;
   checkPagingParams(check, pagination);
   checkSize(check, list, pagination);
+  checkKeys(check, pagination);
   if (pagination.kind === 'lastRecord') checkTokenField(check, pagination.field);
 }
 
@@ -177,6 +179,17 @@ function checkSize({ note }: EntityCheck, list: Action, pagination: PaginationFi
     const message = 'expected sizeParam beside it: without one, no page has a size that was asked for';
     note([...at, 'honoursSize'], message);
   }
+}
+
+/** Checks that no value of an answer is read as two things: a flag of 0 would be a total of an empty listing. */
+function checkKeys({ note }: EntityCheck, pagination: PaginationFile): void {
+  const flagKeys = ('flagKeys' in pagination ? pagination.flagKeys : undefined) ?? [];
+  const tokenKeys = pagination.kind === 'pageToken' ? pagination.tokenKeys.map(keyOfToken) : [];
+  const keys = [...pagination.totalKeys, ...flagKeys, ...tokenKeys];
+  keys.forEach((key, index) => {
+    if (keys.indexOf(key) === index) return;
+    note(at, `${key} is named twice among totalKeys, flagKeys and tokenKeys`);
+  });
 }
 
 /** Checks the path of the value in the last record that requests the next page. */

@@ -146,6 +146,8 @@ ${more}`;
         'pagination.honoursSize: expected sizeParam beside it',
       'maxSize: 50 → maxSize: 50, end: 404': 'pagination.end: expected repeats, or { status: 404 }',
       'maxSize: 50 → maxSize: 50, tokenKeys: [next]': 'pagination.tokenKeys: unknown key',
+      'maxSize: 50 → maxSize: 50, flagKeys: [more], totalKeys: [more]':
+        'pagination: more is named twice among totalKeys, flagKeys and tokenKeys',
       'maxSize: 50 → maxSize: 50, totalKeys: [a..b]': 'pagination.totalKeys.0: expected names joined by dots',
       [`${params} → ${and('kind: since')}`]:
         'incremental: expected an order, or growsOnly: pages by page prove nothing without one',
@@ -173,10 +175,23 @@ ${more}`;
     );
 
     itRefuses('by a token is refused', definition(byToken, ''), {
+      "tokenParam: after → tokenParam: after, tokenKeys: [{ key: next, param: 'page[after]' }], flagKeys: [next]":
+        'pagination: next is named twice among totalKeys, flagKeys and tokenKeys',
       'tokenParam: after → tokenParam: after, tokenKeys: [{ key: next }]':
         "pagination.tokenKeys.0: expected a key, or { key: links.next, param: 'page[cursor]' }",
       "tokenParam: after → tokenParam: after, tokenKeys: [{ key: next, param: 'a b' }]":
         'pagination.tokenKeys.0.param: expected a letter',
+    });
+  });
+
+  describe('a rule that would let every row seem to have changed', () => {
+    const moved = 'moved: { at: { from: https://a.io, to: https://b.io } }';
+    itRefuses('is refused', definition(byPage, `    ${moved}`), {
+      'https://b.io → https://a.io': 'moved.at.to: expected another beginning than from',
+      'key: [id] → key: [id]\n    addedLater: [at]': 'moved.at: at is among addedLater: name it in one place',
+      'key: [id] → key: [id]\n    volatile: [at]': 'moved.at: at is volatile: it is not compared anyway',
+      'key: [id] → key: [id]\n    addedLater: [tags]\n    explode: { into: rows, field: tags, carry: [id], fields: { tag: string }, key: [id, tag] }':
+        'addedLater.0: tags is exploded: it has no column',
     });
   });
 

@@ -15,6 +15,9 @@ const addresses = {
   'https://{shop} → https://me@{shop}': 'baseUrl: expected an address such as',
   'https://{shop} → https://{shop': 'baseUrl: expected every { to begin a name',
   'https://{shop} → https://{shp}': 'baseUrl: no such host variable: "shp"; did you mean "shop"?',
+  "pattern: '[a-z0-9-]{1,40}' → pattern: '.+'":
+    'host.shop.pattern: expected a pattern that matches host names',
+  "pattern: '[a-z0-9-]{1,40}' → pattern: '[^/]+'": 'host.shop.pattern: expected a pattern that matches host',
   "pattern: '[a-z0-9-]{1,40}' → pattern: '[a-z]*'":
     'host.shop.pattern: expected a pattern that does not match an empty',
   "pattern: '[a-z0-9-]{1,40}' → pattern: 'a(b'": 'host.shop.pattern: expected a regular expression',

@@ -478,13 +478,19 @@ function refuse(context: z.RefinementCtx, message: string): void {
   context.addIssue({ code: 'custom', message, continue: true });
 }
 
-/** Checks that a pattern can be matched. Characters that would lead to another host are refused by `buildAddress`. */
+/**
+ * Checks that a pattern can be matched, and lets no other characters through than those of a host: where the whole host
+ * is a name, nothing else says where credentials go. See `buildAddress`.
+ */
 function checkHostPattern(text: string, note: (message: string) => void): string {
   try {
     const pattern = linearPattern(text);
     if (pattern.programSize() > maxPatternSize) {
       note('expected fewer repetitions in it: multiplied, they are too many');
     } else if (pattern.testExact('')) note('expected a pattern that does not match an empty text');
+    else if (['a/b', 'a:1', 'a@b', 'a b'].some((other) => pattern.testExact(other))) {
+      note('expected a pattern that matches host names alone, such as [a-z0-9-]+');
+    }
   } catch {
     note('expected a regular expression without look-around and back-references');
   }
