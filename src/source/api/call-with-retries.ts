@@ -1,5 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import PQueue from 'p-queue';
+import pRetry, { type RetryContext } from 'p-retry';
 import { type ApiLimits } from './api-limits.ts';
 import type { Clock } from '../../core/clock.ts';
 import { SyncError, ThrottledError } from '../../core/errors.ts';
@@ -37,25 +38,20 @@ export interface Call<T> {
  * promptly with the signal's reason.
  */
 export async function callWithRetries<T>(call: Call<T>): Promise<T> {
-  const { budget, brokenAnswers, signal } = call;
+  const { budget, brokenAnswers, limits, signal } = call;
   signal.throwIfAborted();
   // One run's signal serves all its walks at once: more than ten listeners are no leak here.
   setMaxListeners(0, signal);
-  const beforeNext = openRepeats(call);
+  const attempt = async (): Promise<T> => {
+    // Get the token first: calls that wait for it after taking a turn would all start together.
+    await call.token?.();
+    return await budget.run((waitedMs) => attemptOnce(call, waitedMs), signal);
+  };
   try {
-    for (let attempted = 1; ; attempted += 1) {
-      try {
-        // Get the token first: calls that wait for it after taking a turn would all start together.
-        await call.token?.();
-        const value = await budget.run((waitedMs) => attemptOnce(call, waitedMs), signal);
-        brokenAnswers?.ended(call, null);
-        return value;
-      } catch (error) {
-        signal.throwIfAborted();
-        if (!(error instanceof CallFailure)) throw error;
-        if (!(await beforeNext(error, attempted))) throw afterAttempts(error, attempted);
-      }
-    }
+    const onFailedAttempt = openRepeats(call);
+    const value = await pRetry(attempt, { retries: limits.retries, minTimeout: 0, signal, onFailedAttempt });
+    brokenAnswers?.ended(call, null);
+    return value;
   } catch (error) {
     brokenAnswers?.ended(call, error);
     signal.throwIfAborted();
@@ -97,15 +93,18 @@ function answerOf(error: unknown): CallEnded['answer'] {
   return error instanceof SyncError ? error.recovery : 'stop';
 }
 
-/** Waits after a failed attempt, as its rule says; false: no other one may follow. */
+/** Waits after a failed attempt, as its rule says. Rejects where no other one may follow. */
 function openRepeats(call: Call<unknown>) {
   const { facts, isLong, brokenAnswers, limits, clock, budget, onEvent, signal } = call;
   const startedAt = clock.now();
   const countByReason = new Map<RetryRule['reason'], number>();
 
-  return async (failure: CallFailure, attemptNumber: number): Promise<boolean> => {
+  return async ({ error: failure, attemptNumber }: RetryContext): Promise<void> => {
+    signal.throwIfAborted();
+    if (!(failure instanceof CallFailure)) throw failure;
     const rule = failure.retry;
-    if (rule === null) return false;
+    const final = afterAttempts(failure, attemptNumber);
+    if (rule === null) throw final;
     const count = (countByReason.get(rule.reason) ?? 0) + 1;
     countByReason.set(rule.reason, count);
     const waitMs = waitBefore(rule, count, attemptNumber, limits);
@@ -121,19 +120,18 @@ function openRepeats(call: Call<unknown>) {
     budget.checkCall(failure.error);
     const isLast = count > rule.most || attemptNumber > limits.retries;
     const isTooLong = !isLong && clock.now() + waitMs - startedAt > limits.maxCallMs;
-    if (isLast || isTooLong) return false;
+    if (isLast || isTooLong) throw final;
     const isBroken = isBrokenAnswer(failure.error);
-    if (isBroken && (await brokenAnswers?.mayRepeat(call, signal)) === false) return false;
+    if (isBroken && (await brokenAnswers?.mayRepeat(call, signal)) === false) throw final;
     const attempts = Math.min(attemptNumber - count + rule.most, limits.retries) + 1;
     const { code, message } = failure.error;
     const { entity } = facts;
     onEvent({ kind: 'call-retried', entity, code, message, attempt: attemptNumber, attempts, waitMs });
     budget.costs.retries += 1;
     // A throttle is waited for in the budget, together with all other calls.
-    if (rule.wait === 'throttle' || waitMs === 0) return true;
+    if (rule.wait === 'throttle' || waitMs === 0) return;
     budget.costs.waitedMs += waitMs;
     await clock.sleep(waitMs, signal);
-    return true;
   };
 }
 
