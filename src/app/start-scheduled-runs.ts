@@ -40,7 +40,7 @@ type ServeConfigOptions = ScheduledRunsOptions &
   };
 
 /** Parts that are open before jobs are taken. */
-interface OpenedConfig extends Pick<RunningWorker, 'state'> {
+interface OpenedConfig extends Pick<RunningWorker, 'queues' | 'state'> {
   readonly ledgers: ServedLedgers;
 }
 
@@ -339,7 +339,7 @@ async function openAll(options: ScheduledRunsOptions, onOpened: OnOpened) {
     // Loaded only where something is served: most workers of a test or a laptop serve nothing.
     const { startMonitor } = await import('../monitor/start-monitor.ts');
     monitor = await startMonitor({
-      ...monitorContent(options),
+      ...monitorContent(options, opened),
       listen,
       health: {
         worker: () => (served?.worker ?? opened).state(),
@@ -394,9 +394,9 @@ async function openAll(options: ScheduledRunsOptions, onOpened: OnOpened) {
      * `startScheduledRuns` does; then the previous config is still served.
      */
     reload: async (config: WorkerConfig): Promise<void> => {
-      const next = await serve(config, async () => {
+      const next = await serve(config, async (opened) => {
         stopping.signal.throwIfAborted();
-        await monitor?.show(monitorContent(config));
+        await monitor?.show(monitorContent(config, opened));
       });
       const last = served ?? first;
       const over = new AbortController();
@@ -430,11 +430,12 @@ function urlOf(monitor: Monitor | null): string | null {
   return monitor?.url ?? null;
 }
 
-function monitorContent({ settings, pages }: WorkerConfig) {
+function monitorContent({ settings, pages }: WorkerConfig, { queues, ledgers }: OpenedConfig) {
   return {
     ...(pages === undefined ? {} : { pages }),
     hosts: settings.http.hosts,
     tokens: tokensOf(settings.http),
+    board: { queues, sinks: ledgers.sinks },
   };
 }
 

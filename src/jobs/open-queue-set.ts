@@ -95,7 +95,7 @@ export function openQueueSet(redis: Redis, prefix: string, onError: (error: Erro
     /** Returns the same object for the same sink, as `publications` does. */
     syncs: (sinkId: string): Queue => open(syncsQueue(sinkId)),
     /** Separate, so that a slow target holds up no connector; one for each sink, because publications read from it. */
-    publications: (sinkId: string): Queue => open(`publications-${sinkId}`),
+    publications: (sinkId: string): Queue => open(publicationsQueue(sinkId)),
   };
 }
 
@@ -110,6 +110,13 @@ const ticksQueue = 'ticks';
 /** One queue per sink: a file is on one machine, so only workers that can open it may take its jobs. */
 export function syncsQueue(sinkId: string): string {
   return `syncs-${sinkId}`;
+}
+
+/**
+ * A separate queue, so that a slow target holds up no connector; one for each sink, because publications read from it.
+ */
+export function publicationsQueue(sinkId: string): string {
+  return `publications-${sinkId}`;
 }
 
 /** The id contains the sink, because a worker writes and removes only the schedulers of its own sinks. */

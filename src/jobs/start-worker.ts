@@ -77,6 +77,7 @@ async function work(
   forQueues.redis.on('ready', schedules.soon);
   served.push(...serveQueues(context, { redis: forWorkers.redis, onLockLost: schedules.soon }));
   const workers = served.map(({ worker }) => worker);
+  const queues = served.map(({ queue }) => queue);
 
   const sinksWatched = watchSinks(context, () => holds.renew().catch(onError));
   const stop = once(async () => {
@@ -109,14 +110,14 @@ async function work(
     return await readState(context, [...problems, ...holds.problems(), ...lost]);
   };
   try {
-    await options.beforeJobs?.({ state });
+    await options.beforeJobs?.({ queues, state });
   } catch (error) {
     await stop();
     throw error;
   }
   for (const worker of workers) worker.run().catch(onError);
-  log.info({ queues: served.map(({ queue }) => queue.name), concurrency }, 'worker started');
-  return { redis: forQueues.redis, state, drain, stop };
+  log.info({ queues: queues.map(({ name }) => name), concurrency }, 'worker started');
+  return { queues, redis: forQueues.redis, state, drain, stop };
 }
 
 function openContext(

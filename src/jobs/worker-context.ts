@@ -73,7 +73,7 @@ export interface WorkerOptions {
    * Awaited after everything is open and before the first job is taken; if it throws, the worker ends without taking a
    * job.
    */
-  readonly beforeJobs?: (opened: Pick<RunningWorker, 'state'>) => Promise<void>;
+  readonly beforeJobs?: (opened: Pick<RunningWorker, 'queues' | 'state'>) => Promise<void>;
   readonly observe?: (event: WorkerEvent) => void;
   /** Called for each Redis error; by default they are logged, each kind at most once in 30 s. */
   readonly tellError?: (error: Error) => void;
@@ -88,6 +88,8 @@ export function mostRuns(concurrency = defaultConcurrency): number {
 export const defaultConcurrency = 2;
 
 export interface RunningWorker {
+  /** The queue of ticks first, then those of publications and the queue of each sink. */
+  readonly queues: readonly Queue[];
   /** Over which it asks for its queues; fails fast. */
   readonly redis: Redis;
   state(): Promise<WorkerState>;

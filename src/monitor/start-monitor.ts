@@ -1,6 +1,8 @@
+import type { Queue } from 'bullmq';
 import type { FastifyInstance } from 'fastify';
 import { answeredWithin, type Clock, systemClock } from '../core/clock.ts';
-import type { JobLog } from '../jobs/worker-context.ts';
+import { publicationsQueue, syncsQueue } from '../jobs/open-queue-set.ts';
+import type { JobLog, ServedSink } from '../jobs/worker-context.ts';
 import type { ListenAddress } from './listen-address.ts';
 import {
   type HttpServerOptions,
@@ -32,9 +34,16 @@ export interface MonitorOptions extends Pick<HttpServerOptions, 'limits'>, Monit
 export interface MonitorContent {
   /** Names of the server in addition to those of this machine. */
   readonly hosts?: readonly string[];
-  /** Each opens the pages. */
+  /** Each opens the pages and the board; without any there is no board. */
   readonly tokens?: readonly AccessToken[];
+  readonly board?: BoardContent;
   readonly pages?: ServedPages;
+}
+
+interface BoardContent {
+  readonly queues: readonly Queue[];
+  /** A queue is called after its sink's random id, and shown under the sink's name. */
+  readonly sinks: readonly Pick<ServedSink, 'id' | 'name'>[];
 }
 
 /** Pages for people, of whatever room: the monitor serves them beside its own. */
@@ -49,6 +58,8 @@ export interface PageServer {
   readonly retryAfterMs: number;
   /** Further pages of the server, such as `metrics`. */
   readonly links: readonly string[];
+  /** The queues in a browser, for who has access to the pages; null: there is no board. */
+  readonly board: Awaited<ReturnType<typeof openBoard>> | null;
   /** A warning about the whole process; null: none. */
   readonly problem: () => string | null;
   readonly log: JobLog;
@@ -57,27 +68,29 @@ export interface PageServer {
 export type Monitor = Awaited<ReturnType<typeof startMonitor>>;
 
 /**
- * Serves the pages, `/healthz`, `/readyz` and `/metrics` to operators and supervisors. As `openHttpServer`; visitors
- * stay logged in when `show` serves other content.
+ * Serves the pages, the board, `/healthz`, `/readyz` and `/metrics` to operators and supervisors. As `openHttpServer`;
+ * visitors stay logged in when `show` serves other content. The queues stay the caller's.
  */
 export async function startMonitor(options: MonitorOptions) {
   const { listen, log, limits = {} } = options;
   const sessions = openSessions();
-  const served = (content: MonitorContent): ServedContent => servedContent(content, options, sessions);
-  const server = await openHttpServer({ listen, log, limits }, served(options));
+  const served = async (content: MonitorContent): Promise<ServedContent> =>
+    await servedContent(content, options, sessions);
+  const server = await openHttpServer({ listen, log, limits }, await served(options));
   return {
     url: server.url,
-    show: async (content: MonitorContent): Promise<void> => await server.replace(served(content)),
+    show: async (content: MonitorContent): Promise<void> => await server.replace(await served(content)),
     [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
   };
 }
 
-function servedContent(
-  { hosts = [], tokens = [], pages }: MonitorContent,
+async function servedContent(
+  { hosts = [], tokens = [], board: queues, pages }: MonitorContent,
   options: MonitorOptions,
   sessions: Sessions,
-): ServedContent {
+): Promise<ServedContent> {
   const { listen, log, clock = systemClock, problem = () => null, health, metrics } = options;
+  const board = queues === undefined || tokens.length === 0 ? null : await openBoard(queues);
   const routes: ServedContent['routes'] = (server, limits) => {
     const checkToken = tokens.length === 0 ? null : openTokenCheck({ tokens, clock, ...limits });
     const access = openPageAccess({ checkToken, sessions, isLoopback: isLoopback(listen), clock });
@@ -85,10 +98,47 @@ function servedContent(
     if (health !== undefined) {
       probeRoutes(server, openReadiness(health, { withinMs: limits.readyWithinMs, clock, log }), metrics);
     }
-    const links = health === undefined ? [] : ['healthz', 'readyz', 'metrics'];
-    pages?.add(server, { access, retryAfterMs, links, problem, log });
+    const probes = health === undefined ? [] : ['healthz', 'readyz', 'metrics'];
+    const links = board === null ? probes : [...probes, 'board'];
+    pages?.add(server, { access, retryAfterMs, links, board, problem, log });
   };
   return { hosts, formRoutes: pages?.formRoutes ?? new Set<string>(), routes };
+}
+
+/** Its own scripts and data, and nothing from another machine; its pages carry styles in attributes. */
+const boardPolicy =
+  "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; " +
+  "connect-src 'self'; base-uri 'self'; form-action 'none'; frame-ancestors 'none'";
+
+/** Routes of bull-board, read-only. Its packages are loaded here alone: most programs have no board. */
+async function openBoard({ queues, sinks }: BoardContent) {
+  const [{ createBullBoard }, { BullMQAdapter }, { FastifyAdapter }] = await Promise.all([
+    import('@bull-board/api'),
+    import('@bull-board/api/bullMQAdapter'),
+    import('@bull-board/fastify'),
+  ]);
+  const names = new Map(
+    sinks.flatMap(({ id, name }) => [
+      [syncsQueue(id), `sink ${name}`],
+      [publicationsQueue(id), `publications of ${name}`],
+    ]),
+  );
+  const adapter = new FastifyAdapter();
+  adapter.setBasePath('/board');
+  createBullBoard({
+    queues: queues.map(
+      (queue) =>
+        new BullMQAdapter(queue, { readOnlyMode: true, displayName: names.get(queue.name) ?? queue.name }),
+    ),
+    serverAdapter: adapter,
+    options: { uiConfig: { boardTitle: 'connector-sync', hideDocsLink: true } },
+  });
+  return async (board: FastifyInstance): Promise<void> => {
+    board.addHook('onRequest', async (_request, reply) => {
+      reply.header('content-security-policy', boardPolicy);
+    });
+    await board.register(adapter.registerPlugin());
+  };
 }
 
 function probeRoutes(

@@ -123,6 +123,7 @@ function addRoutes(server: FastifyInstance, options: PageOptions, at: PageServer
     pages.get('/live', async (_request, reply) =>
       reply.type('text/plain').send(String((await watched.overviews()).version)),
     );
+    if (at.board !== null) pages.register(at.board, { prefix: '/board' });
     actRoutes(pages, { settings, watched, program, clock, access, world, log: at.log });
     answerProblems(pages, world);
   });

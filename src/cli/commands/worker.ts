@@ -24,8 +24,8 @@ It reads the config again on SIGHUP, on "connector-sync reload", and with "watch
 changes. New connectors get their schedules within seconds; removed ones stop after their page; changed ones begin their
 next run with it; other runs continue. A config with mistakes is refused, and the one before stays in force.
 
---http serves the pages of "connector-sync ui", /healthz, /readyz and /metrics (Prometheus). From other machines the
-pages need http.token or http.tokens of the config.
+--http serves the pages of "connector-sync ui", /healthz, /readyz and /metrics (Prometheus), and the queues at /board
+where the config has http.token or http.tokens. From other machines the pages need one too.
 
 Examples:
   $ connector-sync worker
