@@ -94,7 +94,6 @@ export function openQueueSet(redis: Redis, prefix: string, onError: (error: Erro
     ticks: open(ticksQueue),
     /** Returns the same object for the same sink, as `publications` does. */
     syncs: (sinkId: string): Queue => open(syncsQueue(sinkId)),
-    /** Separate, so that a slow target holds up no connector; one for each sink, because publications read from it. */
     publications: (sinkId: string): Queue => open(publicationsQueue(sinkId)),
   };
 }
