@@ -266,6 +266,13 @@ export function sweeping(kind: SinkKind): void {
     await half.finish();
     const all = await sweep('r3', shows([], []));
     expect(await all.missing(members)).toMatchObject({ missing: 3, live: 3, hasSurvivor: false });
+    await all.finish();
+    const replaced = await sweep('r4', shows(['4'], []));
+    expect(await replaced.missing(members), 'another row is none of those').toMatchObject({
+      missing: 3,
+      live: 4,
+      hasSurvivor: false,
+    });
   });
 
   // Proves promise 4
