@@ -25,7 +25,6 @@ type EntitySnapshot = ProgressSnapshot['entities'][number];
 /** Follows a run by its events alone, never by the engine's insides. */
 export function openProgress(connector: ConnectorName, clock: Clock) {
   const startedAtMs = clock.now();
-  const rate = openRate(startedAtMs);
   const entities = new Map<EntityName, EntityState>();
   const listings = new Map<string, Listing>();
   let run = {
@@ -36,6 +35,8 @@ export function openProgress(connector: ConnectorName, clock: Clock) {
     walksKnown: 0,
     walksEnded: 0,
     retries: 0,
+    /** What has arrived, committed or not. */
+    fetched: { pages: 0, records: 0 },
     /** The newest failed attempt that another one follows; null once the API has answered again. */
     retry: null as Retry | null,
     /** Until then the service's rate limit lets no call start. */
@@ -68,7 +69,10 @@ export function openProgress(connector: ConnectorName, clock: Clock) {
     'call-ended': ({ answer }) => {
       if (answer === 'ok') run.retry = null;
     },
-    'page-fetched': ({ records }) => rate.add(records, clock.now()),
+    'page-fetched': ({ records }) => {
+      run.fetched.pages += 1;
+      run.fetched.records += records;
+    },
     'listing-counted': (event) => {
       const listing = listings.get(nameOf(event));
       if (listing !== undefined) listing.total = event.records;
@@ -159,14 +163,11 @@ export function openProgress(connector: ConnectorName, clock: Clock) {
     onEvent,
     snapshot: () => {
       const nowMs = clock.now();
-      const { pages: pagesPerSecond, records: recordsPerSecond } = rate.perSecond(nowMs);
       return {
         ...run,
         connector,
         elapsedMs: nowMs - startedAtMs,
         entities: Array.from(entities, ([name, entity]) => entitySnapshot(name, entity)),
-        pagesPerSecond,
-        recordsPerSecond,
         /** The wait that holds up the whole run; null while calls go through. */
         wait: runWait(nowMs),
       };
@@ -186,28 +187,6 @@ function newEntity() {
 }
 
 type EntityState = ReturnType<typeof newEntity>;
-
-const rateWindowMs = 10_000;
-
-/** Counts arriving pages and records, over the last ten seconds (or since the start, when that is less). */
-function openRate(startedAtMs: number) {
-  const arrivals: { readonly atMs: number; readonly records: number }[] = [];
-  const dropOld = (nowMs: number): void => {
-    while ((arrivals[0]?.atMs ?? nowMs) < nowMs - rateWindowMs) arrivals.shift();
-  };
-  return {
-    add: (records: number, atMs: number): void => {
-      dropOld(atMs);
-      arrivals.push({ atMs, records });
-    },
-    perSecond: (nowMs: number) => {
-      dropOld(nowMs);
-      const seconds = Math.min(rateWindowMs, Math.max(nowMs - startedAtMs, 1000)) / 1000;
-      const records = arrivals.reduce((sum, one) => sum + one.records, 0);
-      return { pages: arrivals.length / seconds, records: records / seconds };
-    },
-  };
-}
 
 type ListingOf = Pick<Extract<RunEvent, { readonly kind: 'walk-started' }>, 'entity' | 'params'>;
 
@@ -350,7 +329,7 @@ function recordsText({ rows, expected, isIncremental }: EntitySnapshot): string 
 
 /** The most important first: a narrow screen drops the last ones. */
 function totals(progress: ProgressSnapshot): readonly string[] {
-  const { walksEnded, walksKnown, retries, files } = progress;
+  const { walksEnded, walksKnown, retries, files, fetched, elapsedMs } = progress;
   if (files.wanted !== null) {
     const failures = files.failed > 0 ? `, ${count(files.failed)} failed` : '';
     const kibibytes = count(Math.round(files.bytes / 1024));
@@ -362,10 +341,12 @@ function totals(progress: ProgressSnapshot): readonly string[] {
     const parts = [...asked, ...(deleted > 0 ? [`${count(deleted)} marked`] : [])];
     return [`looking for deletes${parts.length === 0 ? '' : ` (${parts.join(', ')})`}`];
   }
+  // An average over the run, waits included.
+  const seconds = Math.max(elapsedMs, 1000) / 1000;
   return [
     `${count(walksEnded)} of ${count(Math.max(walksKnown, walksEnded))} known listings read`,
-    `${count(Math.round(progress.recordsPerSecond))} records/s`,
-    `${progress.pagesPerSecond.toFixed(1)} requests/s`,
+    `${count(Math.round(fetched.records / seconds))} records/s`,
+    `${(fetched.pages / seconds).toFixed(1)} requests/s`,
     ...(retries > 0 ? [counted(retries, 'retry', 'retries')] : []),
   ];
 }
