@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises';
 import { dirname, join, relative, resolve } from 'node:path';
 import { usage } from '../../core/errors.ts';
 import { isLoopbackHost } from '../../http/guard-address.ts';
@@ -32,25 +31,11 @@ export const init = command({
     // Paths in a config are relative to it; records are stored in the current folder.
     const choices = choicesOf(flags, cwd, dirname(file));
     const shown = relative(cwd, file);
-    const text = configText(choices);
-    // A second call for the same config is no conflict.
-    const isThere = (await textOf(file)) === text;
-    if (!isThere) await writePrivateFile(file, text, true);
+    await writePrivateFile(file, configText(choices), true);
     terminal.printJson({ file, environment: environmentLines(choices) });
-    terminal.print(
-      isThere ? `${shown} already exists with this content.` : `Wrote ${shown}.`,
-      ...nextSteps(context, shown, choices),
-    );
+    terminal.print(`Wrote ${shown}.`, ...nextSteps(context, shown, choices));
   },
 });
-
-async function textOf(file: string): Promise<string | null> {
-  try {
-    return await readFile(file, 'utf8');
-  } catch {
-    return null; // Missing or unreadable: writing it says which.
-  }
-}
 
 function choicesOf(flags: FlagsOf<typeof options>, cwd: string, configFolder: string) {
   const { baseUrl, workspace } = flags;
