@@ -110,7 +110,7 @@ function entityRow(entity: EntityReport, report: RunReport, isVerbose: boolean):
     ...numbers(counts, entity.deleted, pages).map((text, index) => (index === 6 && pages === 0 ? '' : text)),
     listings === 0 ? '' : count(listings),
     isVerbose && kinds.length > 0 ? `${complete} (${kinds.map(([kind]) => kind).join(', ')})` : complete,
-    isQuiet ? 'nothing new to read' : hasListings ? notes(entity, report) : notesOfElements(entity, report),
+    isQuiet ? 'nothing new to read' : notes(entity, report),
   ];
 }
 
@@ -171,15 +171,6 @@ function isListed(entity: EntityReport): boolean {
 
 function listingsOf({ proofs }: Pick<EntityReport, 'proofs'>): number {
   return Object.values(proofs).reduce((sum, ended) => sum + ended, 0);
-}
-
-/** The entity whose records they were taken out of stands before them. */
-function notesOfElements(entity: EntityReport, report: RunReport): string {
-  const { entities } = report;
-  const source = entities.slice(0, entities.indexOf(entity)).findLast(isListed);
-  return entity.counts.fetched === 0 || source === undefined
-    ? notes(entity, report)
-    : [`derived from ${source.entity}`, notes(entity, report)].filter(Boolean).join(', ');
 }
 
 function fileLines({ files }: RunReport): readonly string[] {
