@@ -5,7 +5,7 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 import { longFiles, nameIn, reportTimes } from './test/support/times.ts';
 
 /** Replace modules, so each needs its own module graph. */
-const withMocks = ['test/sinks/jsonl/durability.test.ts'];
+const withMocks = ['test/sinks/{jsonl/durability,shared-sinks}.test.ts'];
 
 const isLong = process.env['TEST_LONG'] === '1';
 

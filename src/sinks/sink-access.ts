@@ -78,8 +78,6 @@ export interface OpenHow {
   readonly sinkId?: string;
   /** Cache memory at most; 32 MiB by default. */
   readonly cacheKiB?: number;
-  /** For tests: resolves before each statement, or each round trip, of the opened sink. */
-  readonly delay?: (() => Promise<void>) | undefined;
 }
 
 /** A sink opened for reading. Its reader disposes the database. */

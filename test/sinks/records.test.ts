@@ -31,6 +31,7 @@ import { member, members, membersTable, news, lists, resetScope, start } from '.
 import { benchOfTest, useBench } from '../contracts/sink/use-bench.ts';
 import { sharedPostgres } from '../support/postgres.ts';
 import { seededRandom } from '../support/seeded-random.ts';
+import { delayed } from '../support/sql/delayed.ts';
 
 const kinds = { sqlite: sqliteKind, jsonl: jsonlKind, postgres: await postgresSinkKind() };
 
@@ -349,21 +350,20 @@ describe('record tables', () => {
       const folder = mkdtempSync(join(tmpdir(), 'connector-sync-tables-'));
       cleanup.push(async () => rmSync(folder, { recursive: true }));
       const explain = (error: unknown): unknown => error;
-      const sqlite = (name: string, delay?: () => Promise<void>): Place => {
+      const nextTurn = async (): Promise<void> => await new Promise((resolve) => setImmediate(resolve));
+      const sqlite = (name: string): Database => {
         const file = join(folder, name);
         const writer = openSqlite(file);
         writer.pragma('journal_mode = WAL');
         writer.pragma('synchronous = OFF');
-        const db = openSqliteDatabase({
+        return openSqliteDatabase({
           file,
           writer,
           openReader: () => openSqlite(file),
           clock: systemClock,
           lockTimeoutMs: 1_000,
           explain,
-          ...(delay === undefined ? {} : { delay }),
         });
-        return { name, db, records: sqliteTables, seq: 1 };
       };
       const schema = `record_tables_${seed}`;
       const { connection } = await sharedPostgres();
@@ -378,8 +378,8 @@ describe('record tables', () => {
       await server.transact(async (tx) => await tx.run(`CREATE SCHEMA ${schema}`));
       const places = [
         { name: 'postgres', db: server, records: postgresTables(schema), seq: 1 },
-        sqlite('sqlite'),
-        sqlite('slow-sqlite', async () => await new Promise((resolve) => setImmediate(resolve))),
+        { name: 'sqlite', db: sqlite('sqlite'), records: sqliteTables, seq: 1 },
+        { name: 'slow-sqlite', db: delayed(sqlite('slow'), nextTurn), records: sqliteTables, seq: 1 },
       ];
       cleanup.push(async () => {
         for (const { db } of places) await db[Symbol.asyncDispose]();

@@ -1,13 +1,14 @@
 import { readlinkSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import path from 'node:path';
-import Database from 'better-sqlite3';
-import { describe, expect } from 'vitest';
+import Sqlite from 'better-sqlite3';
+import { describe, expect, vi } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { ConnectorName } from '../../src/core/names.ts';
 import { openSink } from '../../src/sinks/registry.ts';
 import { shareSinks } from '../../src/sinks/share-sinks.ts';
 import type { Sink } from '../../src/sinks/sink-access.ts';
+import type { Database } from '../../src/sql/database.ts';
 import { sqliteKind } from '../contracts/file-sink/file-sink-kind.ts';
 import { postgresSinkKind } from '../contracts/postgres-sink-kind.ts';
 import {
@@ -22,7 +23,28 @@ import { benchOfTest } from '../contracts/sink/use-bench.ts';
 import { it } from '../support/it.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
 import { randomTurns } from '../support/seeded-random.ts';
+import { delayed } from '../support/sql/delayed.ts';
 import { repeats, startSeed } from '../support/trials.ts';
+
+/** What each statement of a database that is opened now will wait for. */
+const statements = vi.hoisted((): { delay: (() => Promise<void>) | null } => ({ delay: null }));
+
+vi.mock(import('../../src/sql/sqlite/open-sqlite-database.ts'), async (importOriginal) => {
+  const original = await importOriginal();
+  return {
+    ...original,
+    openSqliteDatabase: (options) => delayedIfAsked(original.openSqliteDatabase(options)),
+  };
+});
+
+vi.mock(import('../../src/sql/postgres/server.ts'), async (importOriginal) => {
+  const original = await importOriginal();
+  return { ...original, openServer: (options) => delayedIfAsked(original.openServer(options)) };
+});
+
+function delayedIfAsked<Of extends Database>(db: Of): Of {
+  return statements.delay === null ? db : delayed(db, statements.delay);
+}
 
 describe('share sinks', () => {
   const never = new AbortController().signal;
@@ -79,7 +101,7 @@ describe('share sinks', () => {
       const [one, other] = [new AbortController(), new AbortController()];
       await using first = await open(options(), { signal: one.signal, sinkId: null });
       await using second = await open(options(), { signal: other.signal, sinkId: null });
-      const holder = new Database(file());
+      const holder = new Sqlite(file());
       holder.exec('BEGIN IMMEDIATE');
       let isOver = false;
       const waiting = first.sink.resume(['newsletter' as never]).finally(() => (isOver = true));
@@ -163,11 +185,12 @@ describe.each(kinds)('four runs that share one sink of $name', ({ kind: kindOf }
       const bench = benchOfTest(kind);
       let turns = 0;
       const random = randomTurns(seed + trial);
-      const delay = async (): Promise<void> => {
+      statements.delay = async () => {
         turns += 1;
         await random();
       };
-      const sink = await openSink(kind.options(bench.folder), { clock: bench.clock, delay });
+      const sink = await openSink(kind.options(bench.folder), { clock: bench.clock });
+      statements.delay = null;
       const runs = connectors.map(async (connector) => await runInto(bench, sink, connector));
       const overview = await sink.history.overview();
       expect(overview.length).toBeLessThanOrEqual(connectors.length);

@@ -35,8 +35,8 @@ export interface OpenedSchema {
  */
 export async function openLedger(place: PostgresPlace, how: OpenHow): Promise<OpenedSchema> {
   const { schema } = place;
-  const { clock, durability, signal, onAway, delay } = how;
-  const server = openServer({ ...place, explain: toSinkError, durability, onAway, signal, delay });
+  const { clock, durability, signal, onAway } = how;
+  const server = openServer({ ...place, explain: toSinkError, durability, onAway, signal });
   return await disposedOnFailure(server, async () => {
     if (how.sinkId !== undefined) await expectSink(server, schema, how.sinkId);
     const { sinkId } = await makeSink(server, schema);

@@ -84,7 +84,7 @@ async function inSink<Result>(
   try {
     source.exec('BEGIN');
     const { statements } = readerOn(source);
-    return await work(source, async (asked) => await inTx(statements, asked, undefined));
+    return await work(source, async (asked) => await inTx(statements, asked));
   } catch (error) {
     throw toSinkError(error, file);
   } finally {

@@ -45,7 +45,7 @@ interface LedgerFileOptions extends OpenHow {
 
 /** Opens the ledger in a SQLite file for writing, and makes it where there is none. Throws as `openDatabase`. */
 export async function openLedgerFile(options: LedgerFileOptions): Promise<Ledger> {
-  const { file, format, clock, signal, records, delay } = options;
+  const { file, format, clock, signal, records } = options;
   const lockTimeoutMs = options.lockTimeoutMs ?? defaultLockTimeoutMs;
   const wait = { clock, lockTimeoutMs, signal };
   const explain = (error: unknown): unknown => toSinkError(error, file);
@@ -65,7 +65,6 @@ export async function openLedgerFile(options: LedgerFileOptions): Promise<Ledger
     check: checkPlace,
     explain,
     cacheKiB: options.cacheKiB ?? mostCacheKiB,
-    delay,
   });
   const locks = openLocks(db, file, clock);
   return {

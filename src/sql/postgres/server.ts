@@ -66,8 +66,6 @@ interface ServerOptions extends Omit<ConnectionsOptions, 'onLoss' | 'explain'> {
   readonly durability: 'full' | 'normal';
   readonly signal?: AbortSignal | undefined;
   readonly onAway?: ((away: Away | null) => void) | undefined;
-  /** For tests: resolves in front of each round trip. */
-  readonly delay?: (() => Promise<void>) | undefined;
 }
 
 export function openServer(options: ServerOptions): Server {
@@ -104,7 +102,7 @@ export function openServer(options: ServerOptions): Server {
 }
 
 /** Parts of an opened server. */
-interface Opened extends Pick<ServerOptions, 'durability' | 'signal' | 'delay'> {
+interface Opened extends Pick<ServerOptions, 'durability' | 'signal'> {
   readonly place: string;
   readonly explain: (error: unknown) => unknown;
   readonly outage: ReturnType<typeof watchOutage>;
@@ -152,7 +150,7 @@ async function checkFirst(server: Opened): Promise<void> {
 }
 
 async function attempt<Result>(
-  { connections, losses, settings, durability, signal, delay }: Opened,
+  { connections, losses, settings, durability, signal }: Opened,
   work: (tx: WriteTx) => Promise<Result>,
   isCheck: boolean,
   { isLong = false, isDurable = durability === 'full' }: TransactHow = {},
@@ -161,7 +159,7 @@ async function attempt<Result>(
     // Noticed only now: the server that answers must be checked before it is written to.
     if (!isCheck && losses.isUnchecked()) throw lostConnection('the connection was lost');
     let evidence: Evidence | null = null;
-    const session = txOn(client, heard, delay);
+    const session = txOn(client, heard);
     const rollBack = async (error: unknown): Promise<void> => {
       session.close();
       if (failingOf(error) !== 'connection') await client.query('ROLLBACK');
@@ -236,12 +234,12 @@ async function whileUnanswered<Result>(
 }
 
 async function read<Result>(
-  { connections, settings, explain, delay }: Opened,
+  { connections, settings, explain }: Opened,
   work: (tx: PostgresTx) => Promise<Result>,
 ): Promise<Result> {
   return await explained(explain, async () =>
     connections.withClient(async (client, heard) => {
-      const session = txOn(client, heard, delay);
+      const session = txOn(client, heard);
       session.put('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
       session.put(settings.read);
       try {
@@ -263,14 +261,14 @@ const snapshotSettings = `SET LOCAL cursor_tuple_fraction = 0.0001;
  * until it is disposed.
  */
 async function openPostgresSnapshot(
-  { connections: { connect }, settings: { read: readSettings }, explain, delay }: Opened,
+  { connections: { connect }, settings: { read: readSettings }, explain }: Opened,
   signal: AbortSignal | undefined,
 ): Promise<Snapshot> {
   const { client, server, end } = await openEnding(connect, signal);
   const ask: Snapshot['read'] = async (work) => {
     try {
       signal?.throwIfAborted();
-      return await work(txOn(client, undefined, delay));
+      return await work(txOn(client));
     } catch (error) {
       signal?.throwIfAborted();
       throw explain(error);

@@ -40,12 +40,8 @@ export function settingSql(settings: Settings, until: 'transaction' | 'session')
   return `SELECT ${set.join(', ')}`;
 }
 
-/** `heard` is called with each answer; `delay` resolves in front of each round trip. */
-export function txOn(
-  client: pg.ClientBase,
-  heard: () => void = () => undefined,
-  delay?: () => Promise<void>,
-): Session {
+/** `heard` is called with each answer. */
+export function txOn(client: pg.ClientBase, heard: () => void = () => undefined): Session {
   let waiting: Statement[] = [];
   let isDue = false;
   let isClosed = false;
@@ -63,8 +59,7 @@ export function txOn(
   const sendSoon = (): void => {
     if (isDue) return;
     isDue = true;
-    if (delay === undefined) queueMicrotask(() => process.nextTick(send));
-    else void delay().then(send);
+    queueMicrotask(() => process.nextTick(send));
   };
   const refuse = (): void => {
     if (isClosed) throw closedError();

@@ -43,7 +43,7 @@ const readersShare = 1 / 4;
  * with BEGIN IMMEDIATE, which is the only wait for another process: from then on nothing can refuse it.
  */
 export function openSqliteDatabase(options: SqliteOptions): SqliteDatabase {
-  const { file, writer, explain, delay, cacheKiB } = options;
+  const { file, writer, explain, cacheKiB } = options;
   const statements = statementsOn(writer);
   const turns = openTurns();
   const readersKiB = cacheKiB === undefined ? undefined : Math.ceil(cacheKiB * readersShare);
@@ -54,7 +54,7 @@ export function openSqliteDatabase(options: SqliteOptions): SqliteDatabase {
   const attempt = async <Result>(work: (tx: SqliteTx) => Promise<Result>): Promise<Result> => {
     try {
       options.check?.();
-      const result = await inTx(statements, work, delay);
+      const result = await inTx(statements, work);
       writer.exec('COMMIT');
       return result;
     } catch (error) {
@@ -120,8 +120,6 @@ export interface ReadSqliteOptions {
    * descriptors and pages in memory. Marks of two connections have nothing to do with each other.
    */
   readonly isWatched?: boolean;
-  /** For tests: resolves in front of each statement. */
-  readonly delay?: (() => Promise<void>) | undefined;
 }
 
 /** Readers with calls that only SQLite offers. */
@@ -136,7 +134,7 @@ export interface ReadableSqlite extends ReadableDatabase {
 
 /** A SQLite file that is read. Nothing is opened before something is asked. */
 export function readSqlite(options: ReadSqliteOptions): ReadableSqlite {
-  const { file, openReader, explain, cacheKiB, delay, isWatched = false } = options;
+  const { file, openReader, explain, cacheKiB, isWatched = false } = options;
   const most = isWatched ? 1 : mostReaders;
   const shareKiB = cacheKiB === undefined ? undefined : Math.ceil(cacheKiB / most);
   const readers = openReaders(() => readerOn(openReader(), shareKiB), { file, most, isKept: isWatched });
@@ -146,7 +144,7 @@ export function readSqlite(options: ReadSqliteOptions): ReadableSqlite {
   return {
     dialect: sqliteDialect,
     place: file,
-    read: async (work) => await use(async (reader) => await inOneState(reader, work, delay)),
+    read: async (work) => await use(async (reader) => await inOneState(reader, work)),
     mark: async () => await use(async ({ db }) => Number(db.pragma('data_version', { simple: true }))),
     openSnapshot: async (signal) =>
       await explained(explain, async () => {
@@ -161,11 +159,10 @@ export function readSqlite(options: ReadSqliteOptions): ReadableSqlite {
 async function inOneState<Result>(
   { db, statements }: Reader,
   work: (tx: SqliteTx) => Promise<Result>,
-  delay?: () => Promise<void>,
 ): Promise<Result> {
   db.exec('BEGIN');
   try {
-    return await inTx(statements, work, delay);
+    return await inTx(statements, work);
   } finally {
     db.exec('ROLLBACK');
   }
@@ -230,7 +227,7 @@ export function readerOn(db: Connection, cacheKiB?: number): Reader {
 
 /** The state that the file has now. Writers continue, but cannot fold their log into the file until it is disposed. */
 function openSqliteSnapshot(
-  { openReader, explain, delay }: ReadSqliteOptions,
+  { openReader, explain }: ReadSqliteOptions,
   signal: AbortSignal | undefined,
 ): Snapshot {
   const db = openReader();
@@ -251,16 +248,13 @@ function openSqliteSnapshot(
     throw error;
   }
   return {
-    read: async (work) => await ask(async () => await inTx(statements, work, delay)),
+    read: async (work) => await ask(async () => await inTx(statements, work)),
     batches: async function* (sql, values = {}) {
       const rows = await ask(async () => statements.iterate(sql, values));
       open.add(rows);
       try {
         for (;;) {
-          const batch = await ask(async () => {
-            await delay?.();
-            return nextBatch(rows);
-          });
+          const batch = await ask(async () => nextBatch(rows));
           if (batch.length === 0) return;
           yield batch;
         }

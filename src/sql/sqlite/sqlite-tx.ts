@@ -171,17 +171,14 @@ function cellText(cell: unknown): string {
 }
 
 /**
- * Runs `work` on a connection after BEGIN, and waits for every statement. Throws the error of a failed statement, even
+ * Runs `work` on a connection after BEGIN. Throws the error of a failed statement, even
  * if `work` caught it. From then on every statement is refused.
  */
 export async function inTx<Result>(
   statements: Statements,
   work: (tx: SqliteTx) => Promise<Result>,
-  delay: (() => Promise<void>) | undefined,
 ): Promise<Result> {
   let isOver = false;
-  /** With a delay, statements run in the order in which they were given. */
-  let last: Promise<unknown> = Promise.resolve();
   /** Error of the first failed statement: no statement runs after it, as on a server. */
   let failure: { readonly error: unknown } | null = null;
   const refuseLate = (): void => {
@@ -190,7 +187,7 @@ export async function inTx<Result>(
   const checkFailure = (): void => {
     if (failure !== null) throw failure.error;
   };
-  const doNow = <Answer>(statement: () => Answer): Answer => {
+  const ask = async <Answer>(statement: () => Answer): Promise<Answer> => {
     refuseLate();
     checkFailure();
     try {
@@ -199,16 +196,6 @@ export async function inTx<Result>(
       failure = { error };
       throw error;
     }
-  };
-  const ask = async <Answer>(statement: () => Answer): Promise<Answer> => {
-    if (delay === undefined) return doNow(statement);
-    refuseLate();
-    const turn = last.then(async () => {
-      await delay();
-      return doNow(statement);
-    });
-    last = turn.catch(() => undefined);
-    return await turn;
   };
   const tx: SqliteTx = {
     dialect: sqliteDialect,
@@ -228,7 +215,6 @@ export async function inTx<Result>(
   try {
     result = await work(tx);
   } finally {
-    await last;
     isOver = true;
   }
   checkFailure();

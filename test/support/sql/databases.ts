@@ -11,6 +11,7 @@ import {
 import { randomTurns } from '../seeded-random.ts';
 import { sharedPostgres } from '../postgres.ts';
 import { startSeed } from '../trials.ts';
+import { delayed } from './delayed.ts';
 
 interface DatabaseKind {
   readonly name: string;
@@ -25,10 +26,13 @@ export const databaseKinds: readonly DatabaseKind[] = [
   { name: 'SQLite', open: async (folder) => openTestSqlite(join(folder, 'test.db')) },
   {
     name: 'SQLite, delayed',
-    open: async (folder) => openTestSqlite(join(folder, 'test.db'), { delay: randomTurns(startSeed()) }),
+    open: async (folder) => delayed(openTestSqlite(join(folder, 'test.db')), randomTurns(startSeed())),
   },
   { name: 'PostgreSQL', open: async () => await openTestPostgres() },
-  { name: 'PostgreSQL, delayed', open: async () => await openTestPostgres(randomTurns(startSeed())) },
+  {
+    name: 'PostgreSQL, delayed',
+    open: async () => delayed(await openTestPostgres(), randomTurns(startSeed())),
+  },
 ];
 
 export function openTestSqlite(file: string, options: Partial<SqliteOptions> = {}): SqliteDatabase {
@@ -51,7 +55,7 @@ export function writerOf(file: string): Connection {
   return writer;
 }
 
-export async function openTestPostgres(delay?: () => Promise<void>): Promise<Database> {
+export async function openTestPostgres(): Promise<Database> {
   const { connection } = await sharedPostgres();
   const schema = `sql_${process.pid}_${(schemas += 1)}`;
   const server = openServer({
@@ -61,7 +65,6 @@ export async function openTestPostgres(delay?: () => Promise<void>): Promise<Dat
     connections: 4,
     durability: 'normal',
     explain: (error) => error,
-    delay,
   });
   await server.transact(async (tx) => await tx.run(`CREATE SCHEMA ${schema}`));
   return server;
