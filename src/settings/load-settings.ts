@@ -155,8 +155,7 @@ function buildSettings(
   const keys = { key: data.signIns.key, maskKey: data.mask.key };
   const connectors = buildConnectors(data, { definitions, sinks, folderOf: config.folderOf, ...keys }, note);
   const named = Object.keys(data.connectors);
-  const isWhole = (target: string): boolean =>
-    !missing.some(({ path: at }) => at.startsWith(`publish.${target}.`));
+  const isWhole = (part: string): boolean => !missing.some(({ path: at }) => at.startsWith(`${part}.`));
   const known = { connectors, named, sinks, folder: path.dirname(file), isWhole };
   const publish = buildPublish(data.publish, known, note);
   return {

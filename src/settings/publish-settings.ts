@@ -1,5 +1,6 @@
 import { realpathSync } from 'node:fs';
 import path from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { isConnectorName, type ConnectorName } from '../core/names.ts';
 import { namePattern, type Note } from '../definitions/check-names.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
@@ -14,8 +15,8 @@ interface Known {
   readonly sinks: ReadonlyMap<string, SinkSettings>;
   /** The folder in which relative paths begin. */
   readonly folder: string;
-  /** False: a value of the target is missing here, and its place is not known. */
-  readonly isWhole: (target: string) => boolean;
+  /** False: a value of the sink or target is missing here, and its place is not known. */
+  readonly isWhole: (part: string) => boolean;
 }
 
 export type At = readonly string[];
@@ -23,18 +24,12 @@ export type At = readonly string[];
 /** Names that no target may have. */
 export const publishCommands: readonly string[] = ['status', 'check', 'snapshot', 'prune', 'schema', 'help'];
 
-/**
- * Builds the targets by name. Two targets never share a place, nor does one with a sink: the content of the place
- * identifies each.
- */
+/** Builds the targets by name, and checks the places of all sinks and targets. */
 export function buildPublish(
   file: SettingsFile['publish'],
   known: Known,
   note: Note,
 ): ReadonlyMap<string, PublishSettings> {
-  const taken = [...known.sinks].flatMap(([name, sink]) =>
-    placesOf(sink).map((place) => ({ place, owner: `the sink ${name}` })),
-  );
   const targets = new Map<string, PublishSettings>();
   for (const [name, target] of Object.entries(file)) {
     const at = ['publish', name];
@@ -44,14 +39,6 @@ export function buildPublish(
     }
     const { connectors, when, snapshotEveryMs, keepMs, ...written } = target;
     const place = buildPublishPlace(name, written, known.folder, note);
-    for (const own of known.isWhole(name) ? placesOf(place) : []) {
-      const other = taken.find(({ place: theirs }) => areWithinEachOther(own, theirs));
-      if (other !== undefined) {
-        const where = relationOf(own, other.place);
-        note([...at, placeSettings[place.type]], `${where} ${other.owner}; give each its own`);
-      }
-      taken.push({ place: own, owner: `the target ${name}` });
-    }
     targets.set(name, {
       ...place,
       name,
@@ -61,6 +48,7 @@ export function buildPublish(
       keepMs,
     });
   }
+  checkPlaces(known, targets, note);
   return targets;
 }
 
@@ -92,7 +80,40 @@ function connectorsOf(
   return chosen;
 }
 
-const placeSettings = { files: 'directory', s3: 'bucket', postgres: 'schema', duckdb: 'path' } as const;
+/** The setting that no two sinks or targets may share. */
+const placeSettings = {
+  sqlite: 'path',
+  jsonl: 'directory',
+  files: 'directory',
+  s3: 'bucket',
+  postgres: 'schema',
+  duckdb: 'path',
+} as const;
+
+/**
+ * Reports places that two share: each sink keeps separate books about its own, and the content of its place identifies
+ * a target.
+ */
+function checkPlaces(known: Known, targets: ReadonlyMap<string, PublishSettings>, note: Note): void {
+  const taken: { readonly place: Place; readonly owner: string }[] = [];
+  const parts = [
+    ['sinks', known.sinks, isDeepStrictEqual],
+    ['publish', targets, overlap],
+  ] as const;
+  for (const [part, owners, isShared] of parts) {
+    for (const [name, place] of owners) {
+      const owner = `${part}.${name}`;
+      for (const own of known.isWhole(owner) ? placesOf(place) : []) {
+        const other = taken.find((one) => isShared(own, one.place));
+        if (other !== undefined) {
+          const where = relationOf(own, other.place);
+          note([part, name, placeSettings[place.type]], `${where} ${other.owner}; give each its own`);
+        }
+        taken.push({ place: own, owner });
+      }
+    }
+  }
+}
 
 /** The kind of storage, and the names of the path in it. */
 type Place = readonly [kind: string, names: readonly string[]];
@@ -100,11 +121,13 @@ type Place = readonly [kind: string, names: readonly string[]];
 function placesOf(place: PublishPlace | SinkSettings): readonly Place[] {
   switch (place.type) {
     case 'files':
+      return [fileAt(place.directory)];
     case 'jsonl':
-      return [['file', realPath(place.directory).split(path.sep)]];
+      // Its ledger is a database file inside its directory.
+      return [fileAt(place.directory), fileAt(path.join(place.directory, '_ledger.db'))];
     case 'duckdb':
     case 'sqlite':
-      return [['file', realPath(place.path).split(path.sep)]];
+      return [fileAt(place.path)];
     case 's3':
       return [
         [
@@ -118,6 +141,10 @@ function placesOf(place: PublishPlace | SinkSettings): readonly Place[] {
         [place.schema],
       ]);
   }
+}
+
+function fileAt(name: string): Place {
+  return ['file', realPath(name).split(path.sep)];
 }
 
 /** Resolves links, for the part of the path that exists. */
@@ -136,7 +163,7 @@ function relationOf([, own]: Place, [, other]: Place): string {
 }
 
 /** A glob over the outer one would include the files of the inner one. */
-function areWithinEachOther([kind, names]: Place, [otherKind, others]: Place): boolean {
+function overlap([kind, names]: Place, [otherKind, others]: Place): boolean {
   const length = Math.min(names.length, others.length);
   return kind === otherKind && names.slice(0, length).every((name, index) => name === others[index]);
 }

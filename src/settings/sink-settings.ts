@@ -58,42 +58,24 @@ export type Sink = Frozen<ReturnType<typeof buildSink>>;
 /** Names that SQLite opens without creating a file: stored data would be lost with the process. */
 const noFile = /^(:memory:$|file:)/;
 
-/** The setting that no two sinks may share. */
-const placeSettings = { sqlite: 'path', jsonl: 'directory', postgres: 'schema' } as const;
-
 /** Several machines may write the same sink; files lie on one of them. */
 export function isSharedSink(type: SinkFile['type']): boolean {
   return type === 'postgres';
 }
 
-/**
- * Builds the sinks by name, with absolute paths. Two sinks never share a file or a schema: each keeps separate books
- * about it.
- */
+/** Builds the sinks by name, with absolute paths. */
 export function buildSinks(
   file: Readonly<Record<string, SinkFile>>,
   folder: string,
   note: Note,
 ): ReadonlyMap<string, Sink> {
   const sinks = new Map<string, Sink>();
-  const nameByPlace = new Map<string, string>();
   for (const [name, written] of Object.entries(file)) {
     const at = ['sinks', name];
     if (!isConnectorName(name)) note(at, `expected ${namePattern('_ or -')}`);
     const sink = buildSink(name, written, folder, note);
-    const place = placeSettings[sink.type];
     if (noFile.test(sink.type === 'sqlite' ? path.basename(sink.path) : '')) {
       note([...at, 'path'], 'expected the path of a file on disk');
-    }
-    for (const occupied of occupiedPlaces(sink)) {
-      const other = nameByPlace.get(occupied);
-      if (other !== undefined) {
-        note(
-          [...at, place],
-          `the sink ${other} already stores its records there; give each sink its own ${place}`,
-        );
-      }
-      nameByPlace.set(occupied, name);
     }
     sinks.set(name, sink);
   }
@@ -114,20 +96,6 @@ function buildSink(name: string, file: SinkFile, folder: string, note: Note) {
       const direct = directUrl === undefined ? null : postgresAddress(directUrl, password, folder);
       return { type, name, connection, direct, schema, connections, durability };
     }
-  }
-}
-
-/** A JSONL sink's ledger is a database file inside its directory. */
-function occupiedPlaces(sink: Sink): readonly string[] {
-  switch (sink.type) {
-    case 'sqlite':
-      return [sink.path];
-    case 'jsonl':
-      return [sink.directory, path.join(sink.directory, '_ledger.db')];
-    case 'postgres':
-      return sink.connection.hosts.map(({ host, port }) =>
-        JSON.stringify([host, port, sink.connection.database, sink.schema]),
-      );
   }
 }
 

@@ -27,9 +27,9 @@ describe('a config file is refused', () => {
       'warehouse: { → Warehouse: {': 'sinks.Warehouse: expected lower-case words',
       'path: → directory:': 'sinks.warehouse.path: is missing; expected a string',
       'connectors: →   other: { type: sqlite, path: ./x/../warehouse.db }\nconnectors:':
-        ':7: sinks.other.path: the sink warehouse already stores its records there',
+        ':7: sinks.other.path: is the place of sinks.warehouse; give each its own',
       'connectors: →   lake: { type: jsonl, directory: lake }\n  other: { type: sqlite, path: lake/_ledger.db }\nconnectors:':
-        'sinks.other.path: the sink lake already stores',
+        'sinks.other.path: is the place of sinks.lake',
       'newsletter: → Newsletter:':
         ':8: connectors.Newsletter: expected lower-case words of letters and digits joined by _ or -, at most 40',
       'newsletter: → prototype:': 'prototype: this name is reserved',

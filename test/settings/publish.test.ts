@@ -63,7 +63,7 @@ describe('a target of publish', () => {
       'type: s3, bucket: acme, accessKeyId: a': 'expected both accessKeyId and secretAccessKey',
       'type: s3, bucket: acme, endpoint: "http://minio.example"': 'endpoint: expected an https',
       'type: postgres, url: postgresql://u@h/d, schema: pg_x': 'schema: expected 1 to 40',
-      'type: duckdb, path: ./warehouse.db': 'path: is the place of the sink warehouse',
+      'type: duckdb, path: ./warehouse.db': 'path: is the place of sinks.warehouse',
     }),
   )('is refused as { %s }', (target, problem) => {
     expect(problems(`  t: { ${target} }\n`)).toEqual([expect.stringContaining(problem)]);
@@ -85,8 +85,8 @@ describe('a target of publish', () => {
   e: { type: s3, bucket: acme, prefix: raw-other }
 `),
     ).toEqual([
-      ':14: publish.b.directory: lies inside the place of the target a; give each its own',
-      ':16: publish.d.bucket: lies inside the place of the target c; give each its own',
+      ':14: publish.b.directory: lies inside the place of publish.a; give each its own',
+      ':16: publish.d.bucket: lies inside the place of publish.c; give each its own',
     ]);
   });
 
@@ -99,11 +99,18 @@ describe('a target of publish', () => {
   c: { type: duckdb, path: ./lake/desk.duckdb }
 `),
     ).toEqual([
-      ':14: publish.b.directory: lies inside the place of the target a; give each its own',
-      ':15: publish.c.path: lies inside the place of the target a; give each its own',
+      ':14: publish.b.directory: lies inside the place of publish.a; give each its own',
+      ':15: publish.c.path: lies inside the place of publish.a; give each its own',
     ]);
+    const twice = goodConfig.replace(
+      'connectors:',
+      '  one: { type: jsonl, directory: ./lake }\n  two: { type: jsonl, directory: ./other }\nconnectors:',
+    );
+    expect(folder.problems(twice)).toContain(
+      ':8: sinks.two.directory: is the place of sinks.one; give each its own',
+    );
     expect(problems('  all: { type: files, directory: . }\n')).toEqual([
-      ':13: publish.all.directory: contains the place of the sink warehouse; give each its own',
+      ':13: publish.all.directory: contains the place of sinks.warehouse; give each its own',
     ]);
   });
 
