@@ -14,9 +14,9 @@ import type { ServedSink } from '../../jobs/worker-context.ts';
 import { chosenConnectors, connectorNamed, entityTarget, sinksOf } from '../../settings/choices.ts';
 import type { LocalSettings } from '../../settings/settings.ts';
 import { processUser } from '../../sinks/requests.ts';
-import { count, counted, printable } from '../../telemetry/format.ts';
+import { counted, printable } from '../../telemetry/format.ts';
 import { command, type CommandContext } from '../command.ts';
-import { indentedTable, leftColumns, rightColumns } from '../output/text-table.ts';
+import { countTable } from '../output/text-table.ts';
 
 export const schedule = command({
   help: `
@@ -244,16 +244,14 @@ async function showWhatWouldGo({ terminal, program }: CommandContext, target: Ta
   terminal.print(
     `${target.name} in sink ${target.connector.sink.name}: this progress would be discarded${withData ? ', and all rows dropped' : '; rows are kept'}`,
   );
-  const rows = entities.map(({ entity, partitions, rows: live, deleted }) => [
-    entity,
-    count(partitions),
-    withData ? count(live + deleted) : '',
-  ]);
-  terminal.print(...indentedTable(columns, rows), `Nothing was changed. To do it: ${command}`);
+  const stored = entities.map((one) => ({
+    ...one,
+    listings: one.partitions,
+    rows: withData ? one.rows + one.deleted : null,
+  }));
+  terminal.print(...countTable(stored, 'listings', 'rows'), `Nothing was changed. To do it: ${command}`);
 }
 
 function nothingText({ name, connector }: Target): string {
   return `Sink ${connector.sink.name} has no data of ${name}, so there is nothing to reset.`;
 }
-
-const columns = [...leftColumns('entity'), ...rightColumns('listings', 'rows')];

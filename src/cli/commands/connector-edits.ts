@@ -22,11 +22,11 @@ import {
 import { readSecretFile } from '../../settings/config-files.ts';
 import type { ConnectorSettings, LocalSettings } from '../../settings/settings.ts';
 import { openAdministration } from '../../source/api/open-api-client.ts';
-import { count, counted, printable, sizeText } from '../../telemetry/format.ts';
+import { counted, printable, sizeText } from '../../telemetry/format.ts';
 import { command, type CommandContext, type FlagsOf, readInput } from '../command.ts';
 import { configFile, registerSecrets } from '../load-config.ts';
 import { openPatientApp } from '../output/show-run.ts';
-import { indentedTable, leftColumns, rightColumns } from '../output/text-table.ts';
+import { countTable } from '../output/text-table.ts';
 import { unwritable } from '../output/write-files.ts';
 
 const options = {
@@ -460,16 +460,17 @@ function storedLines(
   { sink, entities, runs }: StoredConnector,
   known: ConnectorSettings | null,
 ): readonly string[] {
-  const rows = entities.map(({ entity, rows: live, deleted, partitions, quarantined, files }) => [
-    entity,
-    ...[live, deleted, partitions, quarantined, files?.stored ?? 0].map(count),
-  ]);
+  const dropped = entities.map((one) => ({
+    ...one,
+    listings: one.partitions,
+    files: one.files?.stored ?? 0,
+  }));
   const bytes = entities.reduce((sum, { files }) => sum + (files?.bytes ?? 0), 0);
   const folder =
     known?.downloads?.directory ?? 'the folder that "downloads" named; remove them there by hand';
   return [
     `${name} in sink ${sink.name} would be dropped for good:`,
-    ...indentedTable(columns, rows),
+    ...countTable(dropped, 'rows', 'deleted', 'listings', 'quarantined', 'files'),
     `  The reports of ${counted(runs, 'run')} too.`,
     ...(bytes > 0 ? [`  Its files (${sizeText(bytes)}) are in ${folder}.`] : []),
   ];
@@ -486,8 +487,3 @@ function targetsLeft({ edit, settings, name }: Leaving): readonly string[] {
 function removedText({ cwd }: CommandContext, name: string, { file }: ConfigEdit): string {
   return `Removed ${name} from ${relative(cwd, file) || file}.`;
 }
-
-const columns = [
-  ...leftColumns('entity'),
-  ...rightColumns('rows', 'deleted', 'listings', 'quarantined', 'files'),
-];

@@ -17,12 +17,12 @@ import {
   targetsOfConnector,
 } from '../../settings/choices.ts';
 import type { ConnectorSettings, LocalSettings } from '../../settings/settings.ts';
-import type { MaskEnd, PurgedOf } from '../../sinks/requests.ts';
-import { count, counted } from '../../telemetry/format.ts';
+import type { MaskEnd } from '../../sinks/requests.ts';
+import { counted } from '../../telemetry/format.ts';
 import { allowByAgeText, leftText, withheldByAgeText } from '../../wording/connector-text.ts';
 import { command, type CommandContext, type FlagsOf } from '../command.ts';
 import { type ExitCode, exitCodes, forEachOf, gravestExitCode } from '../output/exit-codes.ts';
-import { indentedTable, leftColumns, rightColumns } from '../output/text-table.ts';
+import { countTable } from '../output/text-table.ts';
 import { readFilter } from './search.ts';
 import { pruneConnector } from '../../app/apply-retention.ts';
 
@@ -82,12 +82,16 @@ Examples:
     });
     const { entities, left, records } = end;
     const rows = entities.reduce((sum, one) => sum + one.rows, 0);
+    const later = flags.allowReturn
+      ? 'may come back with the next sync'
+      : 'will stay away from the next syncs';
     terminal.print(
-      `${target.name}: ${counted(rows, 'row')} removed; ${awayText(records, flags.allowReturn)}`,
+      `${target.name}: ${counted(rows, 'row')} removed; ${counted(records, 'record')} ${later}`,
+      ...countTable(entities, ...purgedCounts),
+      ...left.map(leftText),
+      ...targets.map(cleanedText),
+      ...notAskedTexts(notAsked),
     );
-    terminal.print(...indentedTable(purgedColumns, entities.map(rowOf)));
-    for (const one of left) terminal.print(leftText(one));
-    terminal.print(...targets.map(cleanedText), ...notAskedTexts(notAsked));
     terminal.note(`Out of reach: ${outOfReach.join('; ')}.`);
     const isDone = left.length === 0 && targets.every(({ problem }) => problem === null);
     return isDone ? exitCodes.ok : exitCodes.degraded;
@@ -141,28 +145,19 @@ async function showWhatWouldGo(
   { terminal, clock, signal }: CommandContext,
   target: PurgeTarget,
   choice: PurgeChoice,
-): Promise<ExitCode> {
+): Promise<void> {
   const { of, notAsked, entities } = await lookAtPurge(target, choice, { clock, signal });
   const records = of.reduce((sum, { keyTexts }) => sum + keyTexts.length, 0);
   terminal.printJson({ target: target.name, isDone: false, records, entities, notAsked });
-  terminal.print(`${target.name}: a purge would remove these of ${counted(records, 'record')}`);
-  terminal.print(...indentedTable(purgedColumns, entities.map(rowOf)), ...notAskedTexts(notAsked));
-  terminal.print('Nothing was changed.');
-  return exitCodes.ok;
+  terminal.print(
+    `${target.name}: a purge would remove these of ${counted(records, 'record')}`,
+    ...countTable(entities, ...purgedCounts),
+    ...notAskedTexts(notAsked),
+    'Nothing was changed.',
+  );
 }
 
-function awayText(records: number, canReturn: boolean): string {
-  const which = counted(records, 'record');
-  return canReturn
-    ? `${which} may come back with the next sync`
-    : `${which} will stay away from the next syncs`;
-}
-
-const purgedColumns = [...leftColumns('entity'), ...rightColumns('rows', 'quarantined', 'files', 'listings')];
-
-function rowOf({ entity, rows, quarantined, files, listings }: PurgedOf): readonly string[] {
-  return [entity, count(rows), count(quarantined), count(files), count(listings)];
-}
+const purgedCounts = ['rows', 'quarantined', 'files', 'listings'] as const;
 
 /** Runs `purge --unmasked`: removes values that were stored before the masks of the config. */
 async function purgeUnmasked(
@@ -195,23 +190,14 @@ async function purgeUnmasked(
 
 function unmaskedTexts(name: string, { removed, entities, texts }: MaskEnd, verb: string): readonly string[] {
   if (removed.length > 0) {
-    const rows = removed.map((one) => [one.entity, count(one.rows), count(one.deleted), count(one.versions)]);
     const title = `${name}: a mask covers their keys, so these ${verb} removed; deleted rows, versions and what the API no longer has do not come back`;
-    return [
-      title,
-      ...indentedTable([...leftColumns('entity'), ...rightColumns('rows', 'deleted', 'versions')], rows),
-    ];
+    return [title, ...countTable(removed, 'rows', 'deleted', 'versions')];
   }
-  const rows = entities.map((one) => [
-    one.entity,
-    ...[one.rows, one.versions, one.quarantined, one.files, one.lines].map((each) => count(each)),
-  ]);
-  const rewritten = rightColumns('rows', 'versions', 'quarantined', 'files', 'lines');
   return [
     `${name}: these ${verb} rewritten as its masks say, and ${counted(texts, 'position or message', 'positions and messages')}`,
-    ...(rows.length === 0
+    ...(entities.length === 0
       ? ['  nothing is older than the masks']
-      : indentedTable([...leftColumns('entity'), ...rewritten], rows)),
+      : countTable(entities, 'rows', 'versions', 'quarantined', 'files', 'lines')),
   ];
 }
 
@@ -246,15 +232,13 @@ Examples:
         left,
         targets: targets.map((one) => ({ ...one })),
       });
-      const found = entities.filter((one) => one.rows + one.quarantined + one.files + one.versions > 0);
+      const found = entities
+        .filter((one) => one.rows + one.quarantined + one.files + one.versions > 0)
+        .map((one) => ({ ...one, 'deleted rows': one.rows }));
       const what = dryRun ? 'would be removed' : 'removed';
-      const rows = found.map(({ entity, rows: deleted, quarantined, files, versions }) => [
-        entity,
-        ...[deleted, quarantined, files, versions].map(count),
-      ]);
       terminal.print(
-        `${connector.name}: ${rows.length === 0 ? `nothing ${what}` : what}`,
-        ...(rows.length === 0 ? [] : indentedTable(prunedColumns, rows)),
+        `${connector.name}: ${found.length === 0 ? `nothing ${what}` : what}`,
+        ...(found.length === 0 ? [] : countTable(found, 'deleted rows', 'quarantined', 'files', 'versions')),
         ...withheld.map((one) => `  ${withheldByAgeText(one)}`),
         ...(withheld.length === 0 ? [] : [`  ${allowByAgeText(connector.name, program)}`]),
         ...[...left.map(leftText), ...targets.map(cleanedText)].map((line) => `  ${line}`),
@@ -267,8 +251,3 @@ Examples:
     });
   },
 });
-
-const prunedColumns = [
-  ...leftColumns('entity'),
-  ...rightColumns('deleted rows', 'quarantined', 'files', 'versions'),
-];

@@ -16,7 +16,7 @@ import { count, counted, printable } from '../../telemetry/format.ts';
 import { command, type CommandContext, wholeNumber } from '../command.ts';
 import { type ExitCode, exitCodeOfReport, exitCodes } from '../output/exit-codes.ts';
 import { openPatientApp, showRun } from '../output/show-run.ts';
-import { indentedTable, leftColumns, rightColumns } from '../output/text-table.ts';
+import { countTable, indentedTable, leftColumns } from '../output/text-table.ts';
 import { askedRecord, type Refetched, refetchRecord } from '../../app/refetch-record.ts';
 
 const defaultLimit = 20;
@@ -192,23 +192,16 @@ function differenceText(name: string, differences: readonly IdentityDifference[]
 }
 
 function sampleText(sample: Sample): readonly string[] {
-  const rows = sample.entities.map(({ entity, read, equal, changed, added, missing }) => [
-    entity,
-    count(read),
-    count(equal),
-    count(changed),
-    count(added),
-    missing === null ? '' : count(missing),
-  ]);
-  return indentedTable(sampleColumns, rows);
+  const entities = sample.entities.map((one) => ({
+    ...one,
+    sampled: one.read,
+    'not stored': one.added,
+    'look deleted': one.missing,
+  }));
+  return countTable(entities, 'sampled', 'equal', 'changed', 'not stored', 'look deleted');
 }
 
 const differenceColumns = leftColumns('what', 'stored', 'now');
-
-const sampleColumns = [
-  ...leftColumns('entity'),
-  ...rightColumns('sampled', 'equal', 'changed', 'not stored', 'look deleted'),
-];
 
 export const refetch = command({
   argument: ['<connector/entity>', 'such as newsletter/list_members'],

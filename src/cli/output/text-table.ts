@@ -1,4 +1,4 @@
-import { printable } from '../../telemetry/format.ts';
+import { count, printable } from '../../telemetry/format.ts';
 
 interface TableColumn {
   readonly title: string;
@@ -101,6 +101,16 @@ export function filled(
     } else line = longer;
   }
   return [...lines, line];
+}
+
+/** An indented row for each entity, with a column for each of these numbers, which is its title; null: none. */
+export function countTable<Title extends string>(
+  entities: readonly (Readonly<Record<Title, number | null>> & { readonly entity: string })[],
+  ...titles: readonly Title[]
+): readonly string[] {
+  const cell = (number: number | null): string => (number === null ? '' : count(number));
+  const rows = entities.map((one) => [one.entity, ...titles.map((title) => cell(one[title]))]);
+  return indentedTable([...leftColumns('entity'), ...rightColumns(...titles)], rows);
 }
 
 /**
