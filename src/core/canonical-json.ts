@@ -1,4 +1,4 @@
-import { isJsonArray, isJsonObject, type JsonValue } from './json.ts';
+import { isJsonArray, isJsonObject, writeNumber, type JsonValue } from './json.ts';
 import type { Column, ColumnValue } from './records.ts';
 
 /**
@@ -112,16 +112,19 @@ function below(paths: readonly (readonly string[])[], name: string): readonly (r
   return paths.filter(([first]) => first === '*' || first === name).map((path) => path.slice(1));
 }
 
-type Step = { readonly text: string } | { readonly value: JsonValue };
+type Step = { readonly text: string } | { readonly value: unknown };
 
-/** JSON text of any value, however deep: an explicit list of steps takes the place of recursion. */
-export function wholeJson(root: JsonValue): string {
+/**
+ * JSON text of any value, however deep: an explicit list of steps takes the place of recursion. Members keep their
+ * order, numbers all their digits; those that are undefined are left out.
+ */
+export function wholeJson(root: unknown): string {
   const parts: string[] = [];
   const steps: Step[] = [{ value: root }];
   for (let step = steps.pop(); step !== undefined; step = steps.pop()) {
     if ('text' in step) parts.push(step.text);
     else if (typeof step.value === 'bigint') parts.push(String(step.value));
-    else if (Object.is(step.value, -0)) parts.push('-0.0');
+    else if (typeof step.value === 'number') parts.push(writeNumber(step.value));
     else if (step.value === null || typeof step.value !== 'object') parts.push(JSON.stringify(step.value));
     else for (const next of stepsOf(step.value).toReversed()) steps.push(next);
   }
@@ -130,11 +133,14 @@ export function wholeJson(root: JsonValue): string {
 
 function stepsOf(value: object): Step[] {
   const isList = Array.isArray(value);
-  const members = Object.entries(value).flatMap(([name, member]: [string, JsonValue], index): Step[] => [
-    { text: `${index === 0 ? '' : ','}${isList ? '' : `${JSON.stringify(name)}:`}` },
-    { value: member },
-  ]);
-  return [{ text: isList ? '[' : '{' }, ...members, { text: isList ? ']' : '}' }];
+  const steps: Step[] = [{ text: isList ? '[' : '{' }];
+  for (const [name, member] of Object.entries(value) as [string, unknown][]) {
+    if (member === undefined && !isList) continue;
+    const comma = steps.length === 1 ? '' : ',';
+    steps.push({ text: isList ? comma : `${comma}${JSON.stringify(name)}:` }, { value: member ?? null });
+  }
+  steps.push({ text: isList ? ']' : '}' });
+  return steps;
 }
 
 const minInt64 = -(2n ** 63n);

@@ -1,4 +1,4 @@
-import { parse as parseLossless, stringify } from 'lossless-json';
+import { parse as parseLossless } from 'lossless-json';
 import type { JsonValue } from '../core/json.ts';
 
 /** The text is no JSON, or JSON this program cannot hold. */
@@ -68,10 +68,4 @@ function expand(literal: string): bigint {
     throw new JsonTextError('a number beyond every range', false);
   }
   return BigInt(`${parts[1]}${fraction}${'0'.repeat(exponent - fraction.length)}`);
-}
-
-/** JSON for a request: a bigint (an id taken from a record, say) is written with all its digits. */
-export function stringifyParams(value: JsonValue): string {
-  // Undefined only for a value that is no JSON; the type leaves none.
-  return stringify(value) ?? 'null';
 }

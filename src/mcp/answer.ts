@@ -1,5 +1,6 @@
+import { wholeJson } from '../core/canonical-json.ts';
 import type { Instant } from '../core/clock.ts';
-import { writeNumber, type JsonValue } from '../core/json.ts';
+import type { JsonValue } from '../core/json.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
 import type { ConnectorOverview, ConnectorStatus, EntityStatus } from '../sinks/ledger-reader.ts';
 import type { LedgerReader } from '../sinks/sink-access.ts';
@@ -27,22 +28,13 @@ export function answer(parts: Readonly<Record<string, unknown>>, rows = 0): Answ
  * reader sees them, and a program reads the same values.
  */
 export function jsonOf(value: unknown): string {
-  return escaped(write(value));
-}
-
-function write(value: unknown): string {
-  if (typeof value === 'bigint') return value.toString();
-  if (typeof value === 'number') return writeNumber(value);
-  if (Array.isArray(value)) return `[${value.map(write).join(',')}]`;
-  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
-  const members = Object.entries(value).filter(([, member]) => member !== undefined);
-  return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${write(member)}`).join(',')}}`;
+  return escaped(wholeJson(value));
 }
 
 /** A value of at most `most` characters from `from` on; where that is not all of it, a text that says so. */
 export function cutValue(value: JsonValue, most: number, from = 0): JsonValue {
   if (typeof value !== 'string' && (typeof value !== 'object' || value === null)) return value;
-  const text = typeof value === 'string' ? value : write(value);
+  const text = typeof value === 'string' ? value : wholeJson(value);
   if (from === 0 && text.length <= most) return value;
   const part = text.slice(from, from + most);
   const rest = from + part.length < text.length ? `; more: from ${from + part.length}` : '';

@@ -2,7 +2,7 @@ import type { FastifyError, FastifyInstance } from 'fastify';
 import * as z from 'zod';
 import { hasAtMostCharacters } from '../core/names.ts';
 import { SyncError } from '../core/errors.ts';
-import { writeJson } from '../core/json.ts';
+import { wholeJson } from '../core/canonical-json.ts';
 
 /** The body of every answer that is not a success. */
 export const apiError = z
@@ -140,7 +140,7 @@ export function answerText(answer: unknown): string {
     return JSON.stringify(answer) ?? 'null';
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
-    return writeJson(answer);
+    return wholeJson(answer);
   }
 }
 

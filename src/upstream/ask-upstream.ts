@@ -1,3 +1,4 @@
+import { wholeJson } from '../core/canonical-json.ts';
 import { grouped } from '../core/grouped.ts';
 import { hideSecrets } from '../core/secret.ts';
 import { writeJson, isJsonObject, withValueAt, type JsonValue, type JsonObject } from '../core/json.ts';
@@ -5,7 +6,6 @@ import type { EntityName } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
 import type { UpstreamRequest, ParamPlace } from '../definitions/upstream/upstream.ts';
 import { networkFaultOf, isSuccess, textOfBody, type WireAnswer, type WireStream } from '../http/exchange.ts';
-import { stringifyParams } from '../http/lossless-json.ts';
 import { redactMessage } from '../http/redact-message.ts';
 import { buildPath, queryText, refusedValue } from './call-address.ts';
 import type { CallTurn } from './call-gate.ts';
@@ -278,7 +278,7 @@ export function buildRequest(
     namedBy: 'definition',
     method: request.method,
     headers: { ...headers, ...(isPost ? { 'content-type': 'application/json' } : {}) },
-    body: isPost ? stringifyParams(body) : null,
+    body: isPost ? wholeJson(body) : null,
     timeoutMs: request.timeoutMs,
     maxBodyBytes: request.maxBodyBytes,
   };

@@ -1,5 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import * as z from 'zod';
+import { wholeJson } from '../../core/canonical-json.ts';
 import { systemClock, type Clock, instant, type Instant } from '../../core/clock.ts';
 import { hasCode, SyncError, usage } from '../../core/errors.ts';
 import type { OnRunEvent } from '../../core/events.ts';
@@ -22,7 +23,7 @@ import { orAborted } from '../../http/or-aborted.ts';
 import { redactMessage } from '../../http/redact-message.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import type { JsonObject } from '../../core/json.ts';
-import { stringifyParams, tryJsonText } from '../../http/lossless-json.ts';
+import { tryJsonText } from '../../http/lossless-json.ts';
 import { textOfBody } from '../../http/exchange.ts';
 
 /** Access to an account of the service, from the settings. */
@@ -464,7 +465,7 @@ export function openAdministration(client: ApiClient, baseUrl: string) {
     },
     /** Sent again only where it cannot have been done. `name` null: chosen by the service. */
     async createConnector({ workspace, definitionId, name, credentials }: NewConnector, signal: AbortSignal) {
-      const body = stringifyParams({
+      const body = wholeJson({
         workspace_name: workspace,
         definition_id: definitionId,
         ...(name === null ? {} : { name }),

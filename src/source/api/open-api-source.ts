@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { wholeJson } from '../../core/canonical-json.ts';
 import { hasCode, SyncError, ThrottledError, usage } from '../../core/errors.ts';
 import type { ConnectorId, EntityName } from '../../core/names.ts';
 import type { SharedBudget } from '../../core/shared-budget.ts';
@@ -46,7 +47,7 @@ import type { EmptyForm } from '../../definitions/upstream/service-texts.ts';
 import { styleOf } from '../../pagination/pagination-of.ts';
 import { saysCut, type PageAnswer } from '../../pagination/pagination.ts';
 import { type WireAnswer, fileHead, textOfBody } from '../../http/exchange.ts';
-import { JsonTextError, parseJsonText, stringifyParams, tryJsonText } from '../../http/lossless-json.ts';
+import { JsonTextError, parseJsonText, tryJsonText } from '../../http/lossless-json.ts';
 import { scanPage } from '../../http/scan-json.ts';
 
 export interface ApiSourceOptions extends SourceOptions {
@@ -235,7 +236,7 @@ function requestOf({ connector, entity, action, params }: ExecuteRequest): ApiCa
 
 function executeRequest(connector: ConnectorId, body: JsonObject): ApiCall<unknown>['request'] {
   const path = `/api/v1/integrations/connectors/${connector}/execute`;
-  return { method: 'POST', path, query: {}, body: stringifyParams(body) };
+  return { method: 'POST', path, query: {}, body: wholeJson(body) };
 }
 
 /** Facts of a call for records. */
