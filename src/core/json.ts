@@ -117,8 +117,9 @@ export function readJson(text: string): JsonValue {
 }
 
 /**
- * Reads fields of a stored record as their API has sent them: every integer beyond 2^53 is a bigint. Columns take these
- * digits, and `canonicalJson` writes them again; of a number it would round them (2^60 to 1152921504606847000).
+ * Reads stored fields, parameters and positions as their API has sent them: every integer beyond 2^53 is a bigint.
+ * Columns and addresses take these digits, and `canonicalJson` writes them again; of a number it would round them (2^60
+ * to 1152921504606847000).
  */
 export function readFields(text: string): JsonValue {
   return read(text, (token) => Number.isSafeInteger(Number(token)));

@@ -23,7 +23,7 @@ import type { PageCommit, CommittedPage } from '../sinks/sink.ts';
 import { paginationOf, sortParams } from '../pagination/pagination-of.ts';
 import { instant } from '../core/clock.ts';
 import { readRecords, type ListRequest } from '../source/source.ts';
-import { readJson, writeJson, isJsonObject, type JsonValue } from '../core/json.ts';
+import { readFields, writeJson, isJsonObject, type JsonValue } from '../core/json.ts';
 
 /** State that the walks of all entities of a run share. */
 interface SharedByWalks {
@@ -699,7 +699,7 @@ export function sealPosition({ mask }: Masked, position: Position): Position {
 export function openPosition({ mask }: Masked, stored: Position | null): Position | null {
   if (mask === null) return stored?.kind === sealedKind ? null : stored;
   const text = typeof stored?.['text'] === 'string' ? mask.open(stored['text']) : null;
-  const opened = text === null ? null : readJson(text);
+  const opened = text === null ? null : readFields(text);
   return isPosition(opened) ? opened : null;
 }
 

@@ -1,6 +1,13 @@
 import * as z from 'zod';
 import { type Column, type Params, derivedKinds, derivedType, type DescribedTable } from '../core/records.ts';
-import { isJsonObject, type JsonObject, type JsonValue, readJson, writeJson } from '../core/json.ts';
+import {
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  readFields,
+  readJson,
+  writeJson,
+} from '../core/json.ts';
 import { SyncError } from '../core/errors.ts';
 import { completenessWords, type RunReport } from './run-report.ts';
 import type { FileFailure } from './files.ts';
@@ -170,7 +177,7 @@ export const parseDescribed = parserOf(
 );
 
 function readObject(text: string, expected: string): JsonObject {
-  const value: JsonValue = readJson(text);
+  const value: JsonValue = readFields(text);
   if (!isJsonObject(value)) throw damaged(expected);
   return value;
 }

@@ -1,6 +1,7 @@
 import { type Clock, slept } from '../core/clock.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import { handledBy, type RunEvent } from '../core/events.ts';
+import { writeJson } from '../core/json.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
 import { count, counted, duration, printable, printableWithin } from './format.ts';
 
@@ -191,7 +192,7 @@ type EntityState = ReturnType<typeof newEntity>;
 type ListingOf = Pick<Extract<RunEvent, { readonly kind: 'walk-started' }>, 'entity' | 'params'>;
 
 function nameOf({ entity, params }: ListingOf): string {
-  return `${entity} ${JSON.stringify(params)}`;
+  return `${entity} ${writeJson(params)}`;
 }
 
 /** Fewer are read too quickly for a total to matter. */

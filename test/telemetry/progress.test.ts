@@ -77,6 +77,12 @@ describe('progress', () => {
     });
   });
 
+  it('counts listings whose parameters are integers beyond 2^53', () => {
+    const params = { id: 2n ** 60n };
+    const { progress } = play([started(1), { ...walk(members), params } as RunEvent]);
+    expect(progress.snapshot().entities).toMatchObject([{ entity: members, open: 1 }]);
+  });
+
   it('says that the walks are over and deletes are looked for, and how far that is', () => {
     const run = play([started(), { kind: 'sweep-started' }]);
     expect(run.summary()).toMatch(/, looking for deletes$/);

@@ -69,13 +69,13 @@ describe('a parameter', () => {
       { method: 'POST', body: { filter: { fixed: true }, page: { from: 1 }, mode: 'all' } },
     );
     const params = Object.fromEntries([
-      ['filter', { id: 12345678901234567890n }],
+      ['filter', { id: 12345678901234567890n, exact: 2 ** 60 }],
       ['size', 5],
       ['proto', 'own'],
     ]);
     const sent = built(request, params);
     expect(sent.body).toBe(
-      '{"mode":"all","filter":{"id":12345678901234567890},"page":{"from":1,"size":5},"__proto__":"own"}',
+      '{"mode":"all","filter":{"id":12345678901234567890,"exact":1152921504606846976},"page":{"from":1,"size":5},"__proto__":"own"}',
     );
     expect(built(request, {}).body).toBe('{"filter":{"fixed":true},"page":{"from":1},"mode":"all"}');
     expect(sent.headers['content-type']).toBe('application/json');

@@ -348,7 +348,7 @@ export function hostileValues(kind: SinkKind): void {
     const sink = await bench().open();
     const params = {
       id: 9_007_199_254_740_993n,
-      exact: 2 ** 60,
+      exact: 2n ** 60n,
       text: '#9007199254740993"\\',
       list: [1e21, -0.5, null],
       no: false,
