@@ -148,7 +148,13 @@ export function jsonlRows(
     .map((line) => JSON.parse(line) as JsonObject)
     .toSorted((left, right) => Number(left['_seq']) - Number(right['_seq']));
   const rows = new Map<string, Row>();
+  let lastSeq: JsonValue = null;
   for (const line of lines) {
+    // A row that changed and changed back between two files has two lines of the same values.
+    if (line['_seq'] === lastSeq) {
+      throw new Error(`${table.entity}: change ${JSON.stringify(lastSeq)} has two lines`);
+    }
+    lastSeq = line['_seq'] ?? null;
     const row: Row = {
       columns: Object.fromEntries(table.columns.map(({ name }) => [name, line[name] ?? null])),
       extra: (line['_extra'] as JsonObject | undefined) ?? null,
@@ -157,9 +163,6 @@ export function jsonlRows(
     if (line['_op'] === 'delete') {
       rows.delete(key);
       continue;
-    }
-    if (JSON.stringify(rows.get(key)) === JSON.stringify(row)) {
-      throw new Error(`${table.entity}: the same line twice for ${key}`);
     }
     rows.set(key, row);
   }
