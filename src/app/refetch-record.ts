@@ -14,7 +14,6 @@ import {
   shortHash,
   slotOf,
   compilePrepare,
-  oldAddress,
   isOfKind,
   isPartial,
   explodedShape,
@@ -238,12 +237,12 @@ async function editedRows({ connector, entity }: EntityTarget, evolved: Entity, 
 
 /**
  * Compiles a digest that shows whether two rows hold the same values, in any sink and columns. As in a record's hash,
- * volatile paths and copies of other fields do not count, and an address that the service has moved counts as the old
- * one. A hash is stored beside a row's values, so it does not show that these were edited. `table`: the columns that
- * the rows have, which may be others than those that the definition declares.
+ * volatile paths and copies of other fields do not count. A hash is stored beside a row's values, so it does not show
+ * that these were edited. `table`: the columns that the rows have, which may be others than those that the definition
+ * declares.
  */
 export function compileDigest(
-  { table: declared, volatile, moved, filledFrom = new Map<string, string>() }: RecordShape,
+  { table: declared, volatile, filledFrom = new Map<string, string>() }: RecordShape,
   table: EntityTable,
 ): (row: Pick<PreparedRecord, 'values' | 'extra'>) => string {
   const slots = new Map(
@@ -271,7 +270,7 @@ export function compileDigest(
       const value = fields.get(name) ?? null;
       const paths = slots.get(name)?.volatile ?? [];
       if (value === null || paths.some((path) => path.length === 0)) return [];
-      const text = canonicalJsonWithout(oldAddress(moved?.get(name), value) ?? value, paths);
+      const text = canonicalJsonWithout(value, paths);
       return [name, withoutSigns(text)];
     });
     return shortHash(JSON.stringify([...parts, withoutSigns(canonicalJsonWithout(undeclared, volatile))]));

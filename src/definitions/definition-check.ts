@@ -90,25 +90,16 @@ function checkRecords({ entity: { records, pagination }, note }: EntityCheck): v
 }
 
 /**
- * Checks `addedLater` and `moved`: the content hash treats these fields differently from other declared ones. A rule
- * that cannot work would let every row seem to have changed.
+ * Checks `addedLater`: the content hash treats these fields differently from other declared ones. A rule that cannot
+ * work would let every row seem to have changed.
  */
-function checkLater({ entity, note, field, fields }: EntityCheck): void {
-  const { addedLater, explode, key, moved, volatile } = entity;
+function checkLater({ entity, note, fields }: EntityCheck): void {
+  const { addedLater, explode, key } = entity;
   fields(['addedLater'], addedLater);
   addedLater.forEach((name, index) => {
     if (name === explode?.field) note(['addedLater', index], `${name} is exploded: it has no column`);
+    if (key.includes(name)) note(['addedLater'], `${name} is part of the key`);
   });
-  for (const [name, { from, to }] of Object.entries(moved)) {
-    const at = ['moved', name];
-    field(at, name, ['string']);
-    if (addedLater.includes(name)) note(at, `${name} is among addedLater: name it in one place`);
-    if (volatile.includes(name)) note(at, `${name} is volatile: it is not compared anyway`);
-    if (from === to) note([...at, 'to'], 'expected another beginning than from');
-  }
-  for (const name of [...addedLater, ...Object.keys(moved)]) {
-    if (key.includes(name)) note([name in moved ? 'moved' : 'addedLater'], `${name} is part of the key`);
-  }
 }
 
 /** Checks a field that is filled in after hashing: it can be neither part of the key nor hashed separately. */

@@ -102,9 +102,6 @@ function entity() {
     ignored: names().default([]),
     // Dotted paths left out of the content hash; `*` stands for any one name or array position.
     volatile: paths().default([]),
-    // Text field -> addresses that the service has moved: the content hash treats a value that begins with `to` as if
-    // it began with `from`.
-    moved: z.record(z.string(), strictObject({ from: z.string().min(8), to: z.string().min(8) })).default({}),
     // Field -> the field that the service sends instead. The first takes the value of the second, which is kept as
     // well; a value copied in this way is left out of the content hash.
     filledFrom: z.record(z.string(), z.string()).default({}),

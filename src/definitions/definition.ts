@@ -20,7 +20,6 @@ export type CredentialShape = Definition['credentials'][number];
 export type ErrorPattern = Definition['errors'][number];
 
 export type Entity = Frozen<ReturnType<typeof buildEntity>>;
-export type MovedAddress = MapValue<Entity['moved']>;
 export type SearchableField = MapValue<Entity['searchable']>;
 export type ActionName = keyof EntityFile['actions'];
 export type Action = MapValue<Entity['actions']>;
@@ -96,7 +95,6 @@ function buildEntity(name: EntityName, file: EntityFile, list: ListRequestFile |
     empty: file.empty ?? list?.empty ?? null,
     ignored: new Set(file.ignored),
     volatile: file.volatile.map((path) => path.split('.')),
-    moved: mapOf(file.moved),
     filledFrom: mapOf(file.filledFrom),
     reveals: mapOf(file.reveals),
     references: mapOf(file.references, referenceOf),
@@ -153,7 +151,10 @@ function buildActions({ actions }: EntityFile): Map<ActionName, ReturnType<typeo
 /** An action in the form that other rooms use. */
 export function buildAction(file: ActionFile) {
   return {
-    params: mapOf(file.params, buildParam),
+    params: mapOf(file.params, ({ members, ...param }: ParamFile) => ({
+      ...param,
+      ...(members === null ? {} : { members: mapOf(members) }),
+    })),
     /** `get` and `download`: parameter -> field of the record that holds its value. */
     key: mapOf(file.key),
     /** `download` only: the fields of a record that describe its file. */
@@ -161,10 +162,6 @@ export function buildAction(file: ActionFile) {
     /** The service itself has the action, and a Connector Execution API does not: see `servedDefinition`. */
     isDirectOnly: 'direct' in file && file.direct,
   };
-}
-
-function buildParam({ members, ...param }: ParamFile) {
-  return { ...param, ...(members === null ? {} : { members: mapOf(members) }) };
 }
 
 function buildTable(entity: EntityName, file: EntityFile, addedLater: readonly string[]): EntityTable {
@@ -196,13 +193,13 @@ export function contentHashOf(file: DefinitionFile): string {
 
 /**
  * Leaves out parts whose change must not cause a new full read. Names, descriptions, columns of views, searchable
- * fields and credentials do not affect stored data; a copy of another field or a moved address does not change a
- * record; totals and documented page sizes only save calls; `direct` does not affect records; `whole` only says which
- * records are not stored. In `upstream` only the requests of the entities count.
+ * fields and credentials do not affect stored data; a copy of another field does not change a record; totals and
+ * documented page sizes only save calls; `direct` does not affect records; `whole` only says which records are not
+ * stored. In `upstream` only the requests of the entities count.
  */
 function whatReadingDependsOn({ entities, upstream, ...file }: DefinitionFile): object {
   const read = mapOf(entities, ({ actions, pagination, ...entity }) => ({
-    ...without(entity, ['searchable', 'filledFrom', 'moved', 'addedLater', 'whole', 'totals', ...forPeople]),
+    ...without(entity, ['searchable', 'filledFrom', 'addedLater', 'whole', 'totals', ...forPeople]),
     actions: actions.get === undefined ? actions : { ...actions, get: without(actions.get, ['direct']) },
     pagination: without(pagination, ['totalKeys', 'totalCountsListing', 'honoursSize', 'gaps']),
   }));

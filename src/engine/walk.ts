@@ -130,7 +130,7 @@ export const noProgress: WalkProgress = walkProgress.parse({});
  * State of a walk beside its pagination's position. It is stored with the position under these names, so it survives a
  * kill. The defaults are those of its beginning.
  */
-const walkState = z.object({
+export const walkState = z.object({
   read: z.number().default(0),
   /** The walk's beginning by the service's clock, in milliseconds. */
   cap: z.number(),
@@ -149,11 +149,6 @@ const walkState = z.object({
   progress: walkProgress.default(noProgress),
 });
 export type WalkState = Readonly<z.infer<typeof walkState>>;
-
-/** State of a walk that begins, or begins again, in a run that started at `capMs`. */
-export function beginState(capMs: number): WalkState {
-  return walkState.parse({ cap: capMs });
-}
 
 /** `isFurther`: as the pagination says of the page. */
 export function afterRecords(
@@ -590,7 +585,7 @@ function restart(walk: Walk, point: WalkPoint, error: SyncError): Exclude<Next, 
 export function beginning({ pagination, slowPages, run: { capMs } }: Walk): WalkPoint {
   return {
     ...halved(pagination, pagination.begin(), slowPages.halvings),
-    state: beginState(capMs),
+    state: walkState.parse({ cap: capMs }),
     restarts: 0,
   };
 }

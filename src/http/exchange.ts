@@ -79,7 +79,7 @@ export function openWire(limits: WireLimits, lookup: LookupFunction) {
         proxyTls: { timeout: limits.connectTimeoutMs },
       })
     : new Agent(options);
-  /** Of each name for a minute: where nothing outside can be looked up, a lookup may take longer than a call. */
+  /** Judged names, for a minute: where nothing outside can be looked up, a lookup may take longer than a call. */
   const judged = new Map<string, Promise<void>>();
   const judge = (hostname: string): Promise<void> =>
     knownOrMade(judged, hostname, () => {

@@ -28,9 +28,6 @@ import {
   type WorkerLedger,
 } from './worker-context.ts';
 
-/** Names of connectors, and `publish-<target>`. */
-export type ReconciledSchedules = Awaited<ReturnType<typeof reconcileSchedules>>;
-
 type ScheduledConnector = Pick<ConnectorSettings, 'name' | 'schedule'> & {
   readonly sink: Pick<ConnectorSettings['sink'], 'name'>;
 };
@@ -50,7 +47,7 @@ interface ReconcileOptions extends Pick<WorkerContext, 'queues' | 'targets' | 's
  * Makes Redis hold exactly the schedules of the settings for the given sinks. A schedule that is already correct is not
  * written: rewriting a cron schedule drops its overdue run, so a daily sync missed during a restart would wait another
  * day. Idempotent, also for concurrent processes and beside processes with an older or newer config: if a newer config
- * holds a sink's schedules, nothing is written or removed.
+ * holds a sink's schedules, nothing is written or removed. Gives names of connectors, and `publish-<target>`.
  */
 export async function reconcileSchedules(options: ReconcileOptions) {
   const { ticks } = options.queues;

@@ -68,9 +68,6 @@ export function openRedisBackoff(clock: Clock, onError: (error: Error) => void):
   };
 }
 
-/** Rates per account, kept in Redis. Disposing it closes the connection. */
-export type SharedBudgets = Awaited<ReturnType<typeof openSharedBudgets>>;
-
 interface SharedBudgetsOptions {
   readonly redis: Pick<RedisSettings, 'url' | 'prefix'>;
   /** Called for each Redis error, of which there may be many. Calls do not fail because of them. */
@@ -82,7 +79,10 @@ interface SharedBudgetsOptions {
 
 const answerWithinMs = 2_000;
 
-/** Throws `SyncError` QUEUE_UNAVAILABLE if Redis does not answer within 2 s. A later outage does not block calls. */
+/**
+ * Opens rates per account, kept in Redis. Throws `SyncError` QUEUE_UNAVAILABLE if Redis does not answer within 2 s. A
+ * later outage does not block calls.
+ */
 export async function openSharedBudgets(options: SharedBudgetsOptions) {
   const { clock = systemClock } = options;
   const settings = {

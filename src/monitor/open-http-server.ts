@@ -168,7 +168,8 @@ function guardRequests(server: FastifyInstance, listen: ListenAddress, content: 
       reply.header('allow', 'GET, HEAD');
       return await refuse(reply, 405, 'This server is read-only: use GET or HEAD.');
     }
-    if (known !== null && !known.has(nameIn(request.headers.host))) {
+    const host = (request.headers.host ?? '').toLowerCase().replace(/:\d+$/, '');
+    if (known !== null && !known.has(host)) {
       return await refuse(reply, 421, 'This server does not answer for the host that the request names.');
     }
     return undefined;
@@ -182,8 +183,4 @@ export function isLoopback({ host }: ListenAddress): boolean {
 
 async function refuse(reply: FastifyReply, status: number, message: string): Promise<FastifyReply> {
   return await reply.code(status).send({ message });
-}
-
-function nameIn(host: string | undefined): string {
-  return (host ?? '').toLowerCase().replace(/:\d+$/, '');
 }

@@ -96,11 +96,6 @@ class ValueError extends Error {
   override readonly name = 'ValueError';
 }
 
-/** The columns of a file in their order. A deleted record has the key alone, and the columns that the program adds. */
-function parquetColumns(columns: readonly RecordColumn[]): readonly ParquetColumn[] {
-  return [...columns.map(recordColumn), ...ownColumns];
-}
-
 const text = { type: 'BYTE_ARRAY', converted_type: 'UTF8' } as const;
 const time = {
   type: 'INT64',
@@ -208,7 +203,8 @@ type ParquetFile = ReturnType<typeof createParquetFile>;
  * it is closed; the caller removes it. It and its methods throw `SyncError` TARGET_FAILED.
  */
 function createParquetFile(path: string, record: readonly RecordColumn[]) {
-  const columns = parquetColumns(record);
+  // A deleted record has the key alone, and the columns that the program adds.
+  const columns: readonly ParquetColumn[] = [...record.map(recordColumn), ...ownColumns];
   let isOpen = true;
   const explained = <Result>(work: () => Result): Result => {
     try {

@@ -404,7 +404,8 @@ async function requireConditions({ bucket }: S3Place, writeNew: Creating['writeN
     const failure = await writeNew('_conditions', '{}\n');
     if (failure === null) continue;
     if (isRefusal(failure)) return;
-    if (isUnknownHeader(failure)) break;
+    // The server knows no conditions, and says so: by 501, or by an argument that it does not take.
+    if (failure.context['status'] === 501 || failure.context['code'] === 'InvalidArgument') break;
     throw failure;
   }
   throw new SyncError(
@@ -485,11 +486,6 @@ function asSyncError(error: unknown): SyncError {
 /** The name is taken (412), or another conditional request for it is under way (409). */
 function isRefusal({ context }: SyncError): boolean {
   return context['status'] === 412 || context['status'] === 409;
-}
-
-/** The server knows no conditions, and says so: 501, or an argument that it does not take. */
-function isUnknownHeader({ context }: SyncError): boolean {
-  return context['status'] === 501 || context['code'] === 'InvalidArgument';
 }
 
 function notS3({ bucket }: S3Place): SyncError {

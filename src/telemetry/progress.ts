@@ -36,7 +36,7 @@ export function openProgress(connector: ConnectorName, clock: Clock) {
     walksKnown: 0,
     walksEnded: 0,
     retries: 0,
-    /** What has arrived, committed or not. */
+    /** Records that have arrived, committed or not. */
     fetched: { pages: 0, records: 0 },
     /** The newest failed attempt that another one follows; null once the API has answered again. */
     retry: null as Retry | null,

@@ -493,27 +493,6 @@ describe('fields declared later', () => {
       }
     });
   });
-
-  describe('an address that the service has moved', () => {
-    const pages = entities.filter(({ moved }) => moved.size > 0);
-
-    it('is that of pages and data sources', () => {
-      expect(pages.map(({ name }) => name)).toEqual(['pages', 'data_sources']);
-    });
-
-    it.each(pages)(
-      'changes nothing of $name that is stored, and the new one is stored with the next change',
-      (entity) => {
-        const at = (url: string): PreparedRecord => prepared(entity, { url });
-        const old = at('https://www.notion.so/Plans-39a69b4e');
-        const moved = at('https://app.notion.com/p/Plans-39a69b4e');
-        expect([moved.hash, moved.volatileHash]).toEqual([old.hash, old.volatileHash]);
-        expect(moved.values).toContain('https://app.notion.com/p/Plans-39a69b4e');
-        expect(at('https://app.notion.com/p/Plan-B-39a69b4e').hash).not.toBe(old.hash);
-        expect(at('https://other.example/Plans-39a69b4e').hash).not.toBe(old.hash);
-      },
-    );
-  });
 });
 
 function scanned(text: string) {

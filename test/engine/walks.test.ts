@@ -22,7 +22,7 @@ import {
   type WalkContext,
   type WalkEnd,
   sealOf,
-  beginState,
+  walkState,
   type WalkState,
   afterRefusal,
   openPosition,
@@ -449,7 +449,7 @@ describe('a page that must not be stored', () => {
 
 const notes = builtInDefinition('workspace-notes');
 
-const walked: WalkState = { ...beginState(capMs), read: 9, high: capMs - 1000 };
+const walked: WalkState = { ...walkState.parse({ cap: capMs }), read: 9, high: capMs - 1000 };
 const ordered: Proof = { kind: 'seam', isOrdered: true };
 
 function seal(

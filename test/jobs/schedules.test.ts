@@ -3,12 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Redis } from 'ioredis';
 import { UnrecoverableError, Worker, type Job } from 'bullmq';
 import { systemClock } from '../../src/core/clock.ts';
-import {
-  beginClaim,
-  type ScheduleClaim,
-  reconcileSchedules,
-  type ReconciledSchedules,
-} from '../../src/jobs/reconcile-schedules.ts';
+import { beginClaim, type ScheduleClaim, reconcileSchedules } from '../../src/jobs/reconcile-schedules.ts';
 import {
   openQueueSet,
   addSync,
@@ -331,7 +326,7 @@ async function reconcile(
     readonly last?: LastRun | null;
     readonly claim?: ScheduleClaim;
   } = {},
-): Promise<ReconciledSchedules> {
+): ReturnType<typeof reconcileSchedules> {
   const redis = new Redis(bench.redis.url, { maxRetriesPerRequest: null });
   try {
     return await reconcileSchedules({

@@ -2,7 +2,7 @@ import path from 'node:path';
 import { describe, expect } from 'vitest';
 import { ProblemsError } from '../../src/core/problems.ts';
 import { readSettings, withParts } from '../../src/settings/load-settings.ts';
-import type { LocalSettings, DownloadSettings } from '../../src/settings/settings.ts';
+import type { ConnectorSettings, LocalSettings } from '../../src/settings/settings.ts';
 import { allowedHost, parseSize } from '../../src/settings/texts.ts';
 import { it, type ConfigFolder, goodConfig } from '../support/settings/config-folder.ts';
 import { isLong } from '../support/trials.ts';
@@ -334,7 +334,7 @@ const library = `${goodConfig}  library:
     sink: warehouse
 `;
 const withDownloads = (text: string, more = ''): string => `${library}${more}    downloads: ${text}\n`;
-const downloadsOf = (config: string): DownloadSettings | null | undefined =>
+const downloadsOf = (config: string): ConnectorSettings['downloads'] | undefined =>
   [...folder.load(config).connectors.values()].find(({ name }) => name === 'library')?.downloads;
 
 describe('downloads', () => {

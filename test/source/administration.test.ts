@@ -1,11 +1,7 @@
 import { describe, expect, it, afterEach } from 'vitest';
 import type { ConnectorId } from '../../src/core/names.ts';
 import { callFacts, CallFailure, onceOnly, classifyThrown } from '../../src/source/api/call-failure.ts';
-import {
-  openAdministration,
-  type Administration,
-  resolveConnector,
-} from '../../src/source/api/open-api-client.ts';
+import { openAdministration, resolveConnector } from '../../src/source/api/open-api-client.ts';
 import { openApiSource } from '../../src/source/api/open-api-source.ts';
 import { type HostileChange, startHostileServer, type HostileServer } from '../support/hostile-server.ts';
 import {
@@ -33,7 +29,10 @@ import { entityName, testDefinition } from '../support/source/test-definition.ts
 
 const start = async (
   options: TestSourceOptions,
-): Promise<{ readonly administration: Administration; readonly server: TestSource['server'] }> => {
+): Promise<{
+  readonly administration: ReturnType<typeof openAdministration>;
+  readonly server: TestSource['server'];
+}> => {
   const { client, server } = await openTestSource(options);
   return { administration: openAdministration(client, server.baseUrl), server };
 };

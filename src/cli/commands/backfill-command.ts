@@ -154,9 +154,12 @@ function totalText(reports: readonly RunReport[]): string {
 }
 
 function spanOf(since: string, until: string | undefined, clock: Clock) {
+  // The day's start, so that the same command means the same all day, and resumes an earlier one; syncs read newer
+  // records.
+  const today = clock.now() - (clock.now() % 86_400_000);
   return {
     since: instant(timeOf('--since', since)),
-    until: instant(until === undefined ? startOfDay(clock.now()) : timeOf('--until', until)),
+    until: instant(until === undefined ? today : timeOf('--until', until)),
   };
 }
 
@@ -164,13 +167,6 @@ function timeOf(option: string, text: string): number {
   const ms = timeMs(text);
   if (ms !== null) return Math.floor(ms / 1000) * 1000;
   throw usage(`${option}: expected a date or a time, such as ${instantExamples}, got "${text}".`);
-}
-
-/**
- * Rounds down, so that the same command means the same all day, and resumes an earlier one; syncs read newer records.
- */
-function startOfDay(ms: number): number {
-  return ms - (ms % 86_400_000);
 }
 
 /** The longest request in characters: Redis stores a job's text of a few thousand. */

@@ -145,7 +145,7 @@ function identityOf(
     key.some((name) => namesKey(param.name, name));
   if (isAlone) return found;
   const columnsOf = ({ inject, params }: ParentLink): readonly string[] =>
-    [...params.keys()].flatMap((name) => inject.get(name) ?? ownColumn(name, own));
+    [...params.keys()].flatMap((name) => inject.get(name) ?? (own.has(name) ? [name] : []));
   const above = columnsOf(link);
   if (!others.every((other) => above.every((column) => columnsOf(other).includes(column)))) {
     const by = links.map(({ parent }) => parent.entity).join(' and ');
@@ -154,10 +154,6 @@ function identityOf(
   }
   // No get shows that it is unique alone.
   return { key: [...above.filter((column) => !key.includes(column)), ...key], open: null };
-}
-
-function ownColumn(param: string, own: ReadonlyMap<string, FieldType>): readonly string[] {
-  return own.has(param) ? [param] : [];
 }
 
 /** Converts every entity with a listing, in the order of a definition: parents before their children. */

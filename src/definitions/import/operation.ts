@@ -206,7 +206,8 @@ function fallbackOf(schemas: Schemas, schema: JsonObject): JsonValue | undefined
   };
   const ofMembers = (one: JsonObject, level: number): JsonValue | undefined => {
     const own = partIn(one, 'default');
-    if (own !== undefined && own !== null && !isEmptyObject(own)) return own;
+    const isEmpty = isJsonObject(own) && Object.keys(own).length === 0;
+    if (own !== undefined && own !== null && !isEmpty) return own;
     const members = [...schemas.properties(one)].flatMap(([name, member]) => {
       const value = find(member, level + 1);
       return value === undefined ? [] : [[name, value] as const];
@@ -215,10 +216,6 @@ function fallbackOf(schemas: Schemas, schema: JsonObject): JsonValue | undefined
     return own === null ? undefined : own;
   };
   return find(schema, 0);
-}
-
-function isEmptyObject(value: JsonValue): boolean {
-  return isJsonObject(value) && Object.keys(value).length === 0;
 }
 
 /** Reads the body of a request. `problem`: why this program cannot send it. */

@@ -442,17 +442,9 @@ function atPath(path: string): readonly string[] {
  */
 function compileRawHash(
   remembered: RememberedRows | undefined,
-  { table, ignored, volatile, filledFrom, moved, whole, mask }: Entity,
+  { table, ignored, volatile, filledFrom, whole, mask }: Entity,
 ) {
-  const reading = writeJson([
-    readingVersion,
-    table,
-    [...ignored],
-    volatile,
-    [...filledFrom],
-    [...moved],
-    whole,
-  ]);
+  const reading = writeJson([readingVersion, table, [...ignored], volatile, [...filledFrom], whole]);
   const sinkKey = remembered?.key ?? '';
   // The bytes are unmasked: with the sink alone, a reader must not be able to try values.
   const key = mask === null ? sinkKey : mask.rawKey(sinkKey);

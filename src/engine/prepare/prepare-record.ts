@@ -30,7 +30,7 @@ import {
   driftNotes,
   type SchemaPolicy,
 } from './schema-policy.ts';
-import type { Entity, Action, MovedAddress } from '../../definitions/definition.ts';
+import type { Entity, Action } from '../../definitions/definition.ts';
 import type { Partition } from '../../sinks/partition.ts';
 import type { PageRecords } from '../../source/source.ts';
 import { missingParams, convertValue } from '../../definitions/params.ts';
@@ -107,7 +107,6 @@ interface Row {
   /** Values of columns that were added for undeclared fields, as they came. */
   evolved: Record<string, JsonValue> | null;
   drift: FieldDrift[] | null;
-  moved: VolatileField[] | null;
   readonly volatile: VolatileField[];
 }
 
@@ -120,7 +119,6 @@ function prepare(shape: CompiledShape, injected: Row['injected'], raw: JsonObjec
     extra: null,
     evolved: null,
     drift: null,
-    moved: null,
     volatile: [],
   };
   const refused = readFields(shape, row);
@@ -154,16 +152,14 @@ function readFields(shape: CompiledShape, row: Row): Prepared | null {
     if (isInjected ? fitting !== values[slot.index] : fitting === undefined) {
       (row.extra ??= noFields())[name] = value;
     }
-    if (!isInjected && fitting !== undefined) fill(shape, row, slot, value, fitting);
+    if (!isInjected && fitting !== undefined) fill(row, slot, value, fitting);
   }
   return null;
 }
 
-function fill(shape: CompiledShape, row: Row, slot: Slot, value: JsonValue, fitting: ColumnValue): void {
+function fill(row: Row, slot: Slot, value: JsonValue, fitting: ColumnValue): void {
   const { name, index, volatile } = slot;
   row.values[index] = fitting;
-  const oldText = oldAddress(shape.moved?.get(name), value);
-  if (oldText !== null) (row.moved ??= []).push({ index, text: oldText, stableText: oldText });
   if (slot.isEvolved) (row.evolved ??= noFields())[name] = value;
   else if (volatile !== null) {
     // '' where all of the field is volatile.
@@ -217,7 +213,7 @@ function finish(shape: CompiledShape, row: Row): Prepared {
 
 /** Text that the record's hash is computed from. Adds the volatile part of the undeclared fields to `row.volatile`. */
 function contentText({ columns, volatile }: CompiledShape, row: Row, extraText: string | null): string {
-  const { values, extra, evolved, moved } = row;
+  const { values, extra, evolved } = row;
   const undeclared = evolved === null ? extra : { ...evolved, ...extra };
   const text = undeclared === null || evolved === null ? extraText : canonicalJson(undeclared);
   const stableText =
@@ -225,8 +221,7 @@ function contentText({ columns, volatile }: CompiledShape, row: Row, extraText: 
   if (text !== null && stableText !== null && stableText !== text) {
     row.volatile.push({ index: columns.length, text, stableText });
   }
-  const excepted = moved === null ? row.volatile : [...row.volatile, ...moved];
-  return hashedText(columns, values, excepted, stableText);
+  return hashedText(columns, values, row.volatile, stableText);
 }
 
 function refuse(
@@ -305,11 +300,9 @@ export function compileHashKey(entity: Entity) {
   };
 }
 
-/** `filledFrom` and `moved` absent: there are none. */
+/** `filledFrom` absent: there are none. */
 export interface RecordShape
-  extends
-    Pick<Entity, 'table' | 'ignored' | 'volatile'>,
-    Partial<Pick<Entity, 'filledFrom' | 'moved' | 'isKeyless'>> {
+  extends Pick<Entity, 'table' | 'ignored' | 'volatile'>, Partial<Pick<Entity, 'filledFrom' | 'isKeyless'>> {
   /** An array field whose elements become separate rows: it leaves this row. */
   readonly explodedField: string | null;
   /** Action that requests the file of a record; null or absent: the records have none. */
@@ -373,12 +366,6 @@ export function copiedFields(record: JsonObject, filledFrom: Entity['filledFrom'
     if (own === null || canonicalJson(own) === canonicalJson(value)) copied.set(field, value);
   }
   return copied;
-}
-
-/** The address as it was before the service moved; null where it has not moved. */
-export function oldAddress(moved: MovedAddress | undefined, value: JsonValue): string | null {
-  if (moved === undefined || typeof value !== 'string' || !value.startsWith(moved.to)) return null;
-  return moved.from + value.slice(moved.to.length);
 }
 
 export type Slot = ReturnType<typeof slotOf>;

@@ -358,7 +358,7 @@ export function toSinkError(error: unknown, place: string): unknown {
     const problem = connectProblem(code, reason);
     return problem === null ? error : failed(problem, 'stop');
   }
-  // Of where it happened, which may hold values, only the table.
+  // The table alone: other parts of where it happened may hold values.
   const [, table] = (isServerError(error) && /^COPY (\S+?),/.exec(error.where ?? '')) || [];
   dropValues(error);
   if (code === '53100' || code === '53200') {

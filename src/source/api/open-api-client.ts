@@ -421,8 +421,6 @@ function readAnswer<Schema extends z.ZodType>(
   throw invalidBody(facts, expected ?? shape);
 }
 
-export type Administration = ReturnType<typeof openAdministration>;
-
 /** Stops on an endless list. */
 const mostPages = 10_000;
 

@@ -6,7 +6,6 @@ import { Secret } from '../../../src/core/secret.ts';
 import type { SharedBudget } from '../../../src/core/shared-budget.ts';
 import {
   openSharedBudgets,
-  type SharedBudgets,
   type AccountLimits,
   type BudgetTimings,
   openRedisBackoff,
@@ -20,7 +19,7 @@ const password = 'redis-password-of-this-test';
 
 let redis: PrivateRedis;
 let inspector: Redis;
-const opened: SharedBudgets[] = [];
+const opened: Awaited<ReturnType<typeof openSharedBudgets>>[] = [];
 const errors: Error[] = [];
 beforeEach(async () => {
   redis = await startRedis({ password });

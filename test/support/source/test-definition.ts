@@ -67,7 +67,6 @@ function entity(name: string, list: string[], get: string[] | null, pagination: 
     key: ['id'],
     ignored: new Set(),
     volatile: [],
-    moved: new Map(),
     filledFrom: new Map(),
     reveals: new Map(),
     references: new Map(),
