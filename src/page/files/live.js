@@ -56,6 +56,6 @@ function replace(old, now) {
   if (focused !== null) now.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
 }
 
-setInterval(look, lookEveryMs);
+setInterval(() => void look(), lookEveryMs);
 document.addEventListener('visibilitychange', () => void look());
 void look();
