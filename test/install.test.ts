@@ -21,9 +21,16 @@ const optional = Object.keys(manifest.peerDependencies).toSorted();
 const unscoped = optional.filter((name) => !name.startsWith('@')).join('|');
 const advised = new RegExp(String.raw`npm install((?: (?:(?:--|@)[\w./@-]*[\w/]|(?:${unscoped})\b))+)`, 'g');
 
+/** `importOptional` tells people to install the package that its second argument names. */
+const imported = /importOptional\(\s*'[^']*',\s*('[^']+')/g;
+
 /** The words behind `npm install` in messages and documents, as they stand there. */
 const advice = [...filesOf('src', '.ts'), ...filesOf('docs', '.md'), 'README.md'].flatMap((file) =>
-  [...readFileSync(file, 'utf8').matchAll(advised)].map(([, words = '']) => ({
+  [
+    ...readFileSync(file, 'utf8')
+      .replaceAll(imported, (call, name: string) => `${call} npm install ${name.slice(1, -1)}`)
+      .matchAll(advised),
+  ].map(([, words = '']) => ({
     file,
     words: words.trim().split(' '),
   })),

@@ -186,7 +186,7 @@ async function sendMail(
   // `as`: the used members are declared below.
   const { createTransport } = (await importOptional(
     'A channel of type email',
-    library,
+    'nodemailer',
     async () => await import(library),
   )) as Library;
   const server = new URL(channel.server);

@@ -48,7 +48,6 @@ describe('without credentials', () => {
     [['search', 'newsletter/lists']],
     [['sync', '--dry-run']],
     [['undo', 'newsletter', '--run', '<run>']],
-    [['schedule', 'list']],
     [['schedule', 'pause', 'newsletter', '--reason', 'a test']],
     [['schedule', 'resume', 'newsletter']],
     [['reset', 'newsletter/lists']],
@@ -92,13 +91,6 @@ describe('without credentials', () => {
       redis: { url: '[missing]' },
       http: { token: '[missing]' },
       connectors: { newsletter: { sink: 'main' } },
-    });
-  });
-
-  it('says in the list of schedules why Redis cannot be asked', async () => {
-    const [listed] = jsonLines(await bare('schedule', 'list', '--json'));
-    expect(listed).toMatchObject({
-      redis: { isReachable: false, problem: expect.stringContaining('REDIS_URL is not set') as string },
     });
   });
 });

@@ -61,7 +61,7 @@ function openTurns({ dialect }: Tx, delay: Delay) {
       if (!isOver) await next();
       return await statement();
     },
-    /** For a statement that nobody waits for; on a server it travels with the next one. */
+    /** For a statement that the caller does not wait for; on a server it travels with the next one. */
     follow: (statement: () => void): void => {
       if (isOver || (isShared && waiting === 0)) {
         statement();
