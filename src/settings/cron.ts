@@ -125,7 +125,10 @@ export function nextSlots(times: CronTimes, afterMs: number, count: number): rea
   return slots;
 }
 
-/** The time of the next scheduled run, before its jitter; null: without a schedule, and while no run has ended. */
+/**
+ * The time of the next scheduled run, before its jitter; of an interval the latest one, as a run by hand does not move
+ * it. Null: without a schedule, and while no run has ended.
+ */
 export function nextRunMs(
   schedule:
     (CronTimes & { readonly kind: 'cron' }) | { readonly kind: 'every'; readonly everyMs: number } | null,

@@ -69,6 +69,11 @@ it('says in status when each comes next, by its schedule and its last run', asyn
   });
 });
 
+it('says of an interval the latest time, which a run by hand does not move', async () => {
+  await cli('sync', 'wiki', '--select', 'users');
+  expect((await cli('status', 'wiki')).stdout).toMatch(/^ {2}next run by \S+Z \(in (?:59m|1h)[^)]*\)$/m);
+});
+
 describe('schedule apply', () => {
   it('writes missing schedules, keeps right ones and removes those that left the config', async () => {
     const first = await cli('schedule', 'apply');

@@ -104,6 +104,8 @@ function statusText(shown: StoredConnector, style: StatusStyle): readonly string
   const { program, width } = style;
   const sink = `sink ${connector.sink.name}`;
   const next = nextOf(shown);
+  // A run by hand leaves the times of an interval as they were: the next one may come earlier.
+  const by = connector.schedule?.kind === 'every' ? 'by ' : '';
   if (unfinishedCopy !== null) {
     const { from, to, since } = unfinishedCopy;
     return [
@@ -126,7 +128,7 @@ function statusText(shown: StoredConnector, style: StatusStyle): readonly string
       ? []
       : [`  ${signIn.needsPerson ? '! ' : ''}${signInText(signIn, connector.name, program)}`]),
     ...(paused === null ? [] : [`  schedule paused since ${paused.since}: ${printable(paused.reason)}`]),
-    ...(next === null ? [] : [`  next run ${comingUp(Date.parse(next), style.nowMs)}`]),
+    ...(next === null ? [] : [`  next run ${by}${comingUp(Date.parse(next), style.nowMs)}`]),
   ];
   if (status === null) return heading;
   const keyless = keylessText(connector);
@@ -158,7 +160,7 @@ function statusText(shown: StoredConnector, style: StatusStyle): readonly string
   ];
 }
 
-/** When a worker starts the next run, before the jitter of the schedule; past: none has started it yet. */
+/** When a worker starts the next run at the latest, before the jitter; past: none has started it yet. */
 function nextOf({ connector, paused, lastRun }: Pick<StoredConnector, 'connector' | 'paused' | 'lastRun'>) {
   const nextMs = paused === null ? nextRunMs(connector.schedule, lastRun) : null;
   return nextMs === null ? null : instant(nextMs);
