@@ -7,17 +7,8 @@ import { openStatusWorld } from '../support/page/status-world.ts';
 
 /** `npm run images`: the pictures of the pages in the documents, of connectors in all states, into `docs/images`. */
 const pictures = [
-  { name: 'overview', path: '/', width: 1280, height: 900, colorScheme: 'light' },
-  { name: 'overview-dark', path: '/', width: 1280, height: 900, colorScheme: 'dark' },
-  { name: 'overview-phone', path: '/', width: 390, height: 1100, colorScheme: 'light' },
-  { name: 'connector', path: '/connectors/newsletter', width: 1280, height: 1100, colorScheme: 'light' },
-  {
-    name: 'connector-phone-dark',
-    path: '/connectors/newsletter',
-    width: 390,
-    height: 1100,
-    colorScheme: 'dark',
-  },
+  { name: 'overview', path: '/', width: 1280, height: 900 },
+  { name: 'connector', path: '/connectors/newsletter', width: 1280, height: 1100 },
 ] as const;
 
 const executablePath = findChromium();
@@ -27,8 +18,8 @@ mkdirSync(folder, { recursive: true });
 await using world = await openStatusWorld({ size: 'small', runs: 12, outside: 'tomorrow' });
 await using ui = await serveUi({ config: world.config, clock: clockAhead(47 * 60_000) });
 const browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] });
-for (const { name, path, width, height, colorScheme } of pictures) {
-  const page = await browser.newPage({ viewport: { width, height }, colorScheme });
+for (const { name, path, width, height } of pictures) {
+  const page = await browser.newPage({ viewport: { width, height }, colorScheme: 'light' });
   await page.goto(`${ui.url}${path}`);
   await page.screenshot({ path: join(folder, `${name}.png`) });
   await page.close();
