@@ -55,6 +55,8 @@ it('cuts a long name, and finds none in what never ends', () => {
   expect(dispositionName(`attachment; ${'filename="'.repeat(1_600)}`)).not.toContain(';');
 });
 
+const plainGet = { method: 'GET', headers: {}, body: null, timeoutMs: 5_000, maxBodyBytes: 1_000 } as const;
+
 describe('an address of the public internet', () => {
   it.each(
     (
@@ -146,15 +148,8 @@ describe('proxies', () => {
               addresses.map((address) => ({ address, family: 4 })),
             ),
     });
-    const request = {
-      method: 'GET',
-      headers: {},
-      body: null,
-      timeoutMs: 5_000,
-      maxBodyBytes: 1_000,
-    } as const;
     try {
-      const answer = await transport.send({ ...request, url, base: url, namedBy: 'definition' }, never);
+      const answer = await transport.send({ ...plainGet, url, base: url, namedBy: 'definition' }, never);
       return answer.body.toString();
     } catch (error) {
       return networkFaultOf(error);
@@ -210,15 +205,8 @@ describe('proxies', () => {
       );
       onTestFinished(async () => await wire[Symbol.asyncDispose]());
       const url = new URL('http://service.example/');
-      const request = {
-        method: 'GET',
-        headers: {},
-        body: null,
-        timeoutMs: 5_000,
-        maxBodyBytes: 1_000,
-      } as const;
       for (let call = 0; call < 3; call += 1) {
-        expect(await wire.send({ ...request, url }, never)).toMatchObject({ status: 200 });
+        expect(await wire.send({ ...plainGet, url }, never)).toMatchObject({ status: 200 });
       }
       expect(found).toEqual(['service.example']);
     });
