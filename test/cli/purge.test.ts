@@ -199,6 +199,8 @@ connectors:
     world = await openCliWorld();
     const all = await world.cli('purge', 'newsletter', '--where', '{}');
     expect(all).toMatchObject({ code: 2, stderr: expect.stringContaining('finds every record') as string });
+    const file = await world.cli('purge', 'newsletter', '--where', '@none.json');
+    expect(file).toMatchObject({ code: 2, stderr: expect.stringMatching(/--where: .*none\.json/) as string });
     const none = await world.cli('purge', 'newsletter/lists');
     expect(none).toMatchObject({ code: 2, stderr: expect.stringContaining('--where') as string });
     const short = await world.cli('purge', 'newsletter/list_members', '--key', 'list_id=a1');

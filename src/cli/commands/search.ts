@@ -151,7 +151,7 @@ export async function readFilter(context: CommandContext, given: string, flag = 
     given === '-'
       ? await readInput(context.input(), maxBytes, context.signal)
       : given.startsWith('@')
-        ? await textOf(resolve(context.cwd, given.slice(1)))
+        ? await textOf(resolve(context.cwd, given.slice(1)), flag)
         : given;
   let filter: JsonValue;
   try {
@@ -164,13 +164,13 @@ export async function readFilter(context: CommandContext, given: string, flag = 
   return filter;
 }
 
-async function textOf(file: string): Promise<string> {
+async function textOf(file: string, flag: string): Promise<string> {
   try {
     const { size } = await stat(file);
-    if (size > maxBytes) throw usage(`--filter: expected at most ${maxBytes} bytes, ${file} has ${size}.`);
+    if (size > maxBytes) throw usage(`${flag}: expected at most ${maxBytes} bytes, ${file} has ${size}.`);
     return await readFile(file, 'utf8');
   } catch (error) {
     if (!(error instanceof Error && 'syscall' in error)) throw error;
-    throw usage(`--filter: ${file} cannot be read: ${error.message}.`);
+    throw usage(`${flag}: ${file} cannot be read: ${error.message}.`);
   }
 }
