@@ -212,7 +212,7 @@ export function conditionMatcher(condition: Condition): (value: JsonValue) => bo
 }
 
 /** The same for the value that the condition's path leads to. */
-export function valueMatcher(condition: FieldCondition): (found: JsonValue) => boolean {
+function valueMatcher(condition: FieldCondition): (found: JsonValue) => boolean {
   switch (condition.kind) {
     case 'gt':
     case 'gte':
@@ -285,7 +285,7 @@ function compareNumbers(left: number | bigint, right: number | bigint): number {
 }
 
 /** Compares by code point, the order of UTF-8's bytes and so of SQLite's BINARY. `<` compares UTF-16. */
-export function compareTexts(left: string, right: string): number {
+function compareTexts(left: string, right: string): number {
   const length = Math.min(left.length, right.length);
   for (let index = 0; index < length; index += 1) {
     const difference = rank(left.charCodeAt(index)) - rank(right.charCodeAt(index));

@@ -134,7 +134,7 @@ function valueOf(text: string | null, type: number): unknown {
 }
 
 /** The tables of the sink that agents see. */
-export function offeredIn(sink: SinkSettings, shown: ShownEntities): readonly OfferedTable[] {
+function offeredIn(sink: SinkSettings, shown: ShownEntities): readonly OfferedTable[] {
   return shown.connectors
     .filter((connector) => connector.sink.name === sink.name)
     .flatMap((connector) => shown.of(connector))

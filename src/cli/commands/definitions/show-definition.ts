@@ -229,7 +229,7 @@ export async function settingsIfAny(context: CommandContext): Promise<LocalSetti
 }
 
 /** The definitions of the config; without a config, those that come with the program. */
-export function knownDefinitions(settings: LocalSettings | null): ReadonlyMap<string, Definition> {
+function knownDefinitions(settings: LocalSettings | null): ReadonlyMap<string, Definition> {
   return settings?.definitions ?? loadDefinitions([builtInDefinitionsFolder]);
 }
 
