@@ -54,6 +54,8 @@ export interface PreparedAct {
   readonly of: readonly string[];
   /** A person may give a reason. */
   readonly asksReason?: true;
+  /** What `do` works with, open already. The caller disposes it, whether or not the act was done. */
+  readonly needs?: AsyncDisposable;
   readonly do: (how: ActHow) => Promise<void>;
 }
 
@@ -95,19 +97,17 @@ export const connectorActs = {
    * within two seconds, and USAGE for a paused connector or if no worker would take the job.
    */
   'run-now': async (connectors, world) => {
-    await using _reachable = await openRunQueues(connectors, world);
+    const needs = await openRunQueues(connectors, world);
     return {
       ...about(connectors, (named) => `Run ${named} now`),
       says: [`A worker reads ${listOf(connectors)} as soon as it has room, as if the schedule had come.`],
+      needs,
       do: async ({ who, tell }) => {
-        await using reached = await openRunQueues(connectors, world);
         for (const some of inParts(connectors)) {
           const jobs = await Promise.all(
             some.map(async ({ name, sink }) => ({
               connector: name,
-              ...(await reached.queues.enqueue(reached.idBySink.get(sink) ?? '', name, 'manual', {
-                by: who,
-              })),
+              ...(await needs.queues.enqueue(needs.idBySink.get(sink) ?? '', name, { by: who })),
             })),
           );
           for (const job of jobs) tell(`${job.connector}: ${queuedText(job)}`, job);
@@ -186,7 +186,7 @@ export const connectorActs = {
     const overview = overviewOf(await readOverviews([connector]), connector);
     const withheld = (overview?.missing ?? []).filter((entity) => entity.withheld > 0);
     if (withheld.length === 0) throw usage(`No deletes of ${name} are withheld.`);
-    await using _reachable = await openRunQueues([connector], world);
+    const needs = await openRunQueues([connector], world);
     const rows = withheld.map((entity) => `${count(entity.withheld)} of ${entity.entity}`);
     return {
       title: `Allow the deletes of ${name} once`,
@@ -196,11 +196,10 @@ export const connectorActs = {
         'The runs after it withhold deletes again.',
       ],
       of: [name, ...rows],
+      needs,
       do: async ({ who: by, tell }) => {
-        await using reached = await openRunQueues([connector], world);
-        const asked = { by, allowDeletes: true };
-        const sinkId = reached.idBySink.get(sink) ?? '';
-        const job = await reached.queues.enqueue(sinkId, name, 'manual', asked);
+        const sinkId = needs.idBySink.get(sink) ?? '';
+        const job = await needs.queues.enqueue(sinkId, name, { by, allowDeletes: true });
         const text = queuedText(job);
         if (!job.isNew) {
           throw usage(
@@ -280,19 +279,18 @@ export const runActs = {
 export const targetActs = {
   /** Has a worker publish into a target now. Throws QUEUE_UNAVAILABLE within two seconds, USAGE as `run-now` does. */
   'publish-now': async ({ name, connectors }, world) => {
-    const sinks = sinksOf(connectors);
-    await using _reachable = await openQueuesFor(sinks, world);
+    const needs = await openQueuesFor(sinksOf(connectors), world);
     return {
       title: `Publish into ${name} now`,
       says: [
         `A worker publishes into ${name} what has changed since its last publication, of ${connectors.map((one) => one.name).join(', ')}. It reads what is stored; no API is called.`,
       ],
       of: [name],
+      needs,
       do: async ({ who, tell }) => {
-        await using reached = await openQueuesFor(sinks, world);
         // All connectors of a target are in one sink.
-        const [sinkId = ''] = reached.idBySink.values();
-        const job = await reached.queues.enqueuePublication(sinkId, name, who);
+        const [sinkId = ''] = needs.idBySink.values();
+        const job = await needs.queues.enqueuePublication(sinkId, name, who);
         tell(`${name}: ${queuedText(job)}`, { target: name, ...job });
       },
     };

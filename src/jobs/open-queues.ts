@@ -59,18 +59,17 @@ export async function openQueues(settings: Pick<Settings, 'redis'>) {
       }),
     /** Null when no worker has served a sink of this name. */
     registeredSink: (name: string) => answered(() => registeredSink(queues.redis, prefix, name)),
-    /** `state` of the connector's new or existing job: `waiting`, `active`, `delayed`. */
+    /** For a person. `state` of the connector's new or existing job: `waiting`, `active`, `delayed`. */
     enqueue: (
       sinkId: string,
       connector: ConnectorName,
-      reason: 'manual',
       asked: { readonly by?: string; readonly allowDeletes?: boolean } = {},
     ) =>
       answered(async () => {
         const syncs = queues.syncs(sinkId);
         const { id, isNew } = await addSync(
           syncs,
-          { connector, reason, due: null, ...asked },
+          { connector, reason: 'manual', due: null, ...asked },
           defaultTimings,
         );
         return { isNew, state: await syncs.getJobState(id) };

@@ -257,6 +257,7 @@ function actRoutes(pages: FastifyInstance, options: ActRoutes): void {
     const back = query.connector === '' ? '' : `connectors/${query.connector}`;
     try {
       const act = await prepareAct(name, query, actWorld);
+      await using _needs = act.needs;
       const seen = fingerprint(act);
       if (form?.seen !== seen) {
         const address = `${name}${new URL(request.url, 'http://here').search}`;

@@ -100,7 +100,7 @@ describe('a run that fails', () => {
     await runOnce(() => Promise.resolve({ ...failed, error: { code: 'AUTH_FAILED', recovery: 'stop' } }));
     await bench.untilEvents(isEnd('failed'));
     await eventually(async () => (await bench.syncs.getFailedCount()) === 1);
-    expect(await bench.queues.enqueue(warehouse.id, newsletter, 'manual')).toMatchObject({ isNew: true });
+    expect(await bench.queues.enqueue(warehouse.id, newsletter)).toMatchObject({ isNew: true });
   });
 
   it('stores only the code of an error in Redis', async () => {
@@ -145,7 +145,7 @@ describe('a job that cannot continue now', () => {
 
   it('waits for another worker if this one does not serve the connector', async () => {
     await bench.start({ newsletter: yearly }, () => Promise.resolve(ok), { serves: (name) => name === wiki });
-    await bench.queues.enqueue(warehouse.id, newsletter, 'manual');
+    await bench.queues.enqueue(warehouse.id, newsletter);
     await bench.untilEvents(isEnd('busy'), 2);
     await bench.start({ newsletter: yearly }, () => Promise.resolve(ok));
     await bench.untilEvents(isEnd('done'));
@@ -161,7 +161,7 @@ describe('a job that starts no run', () => {
       paused: () => Promise.resolve(new Set([newsletter])),
     };
     await bench.start({ newsletter: yearly }, neverCalled, { ledger });
-    await bench.queues.enqueue(warehouse.id, newsletter, 'manual');
+    await bench.queues.enqueue(warehouse.id, newsletter);
     await bench.untilEvents(isEnd('paused'));
     expect(await bench.ticks.getJobSchedulersCount()).toBe(0);
   });
@@ -169,13 +169,13 @@ describe('a job that starts no run', () => {
   it('completes if its connector is no longer configured', async () => {
     const clock = { ...systemClock, now: () => Date.now() + 16 * 60_000 };
     await bench.start({ newsletter: yearly }, neverCalled, { clock });
-    await bench.queues.enqueue(warehouse.id, wiki, 'manual');
+    await bench.queues.enqueue(warehouse.id, wiki);
     await bench.untilEvents(isEnd('unknown'));
   });
 
   it('waits during a deploy for a worker that knows its connector, and logs that once', async () => {
     await bench.start({ newsletter: yearly }, neverCalled);
-    await bench.queues.enqueue(warehouse.id, wiki, 'manual');
+    await bench.queues.enqueue(warehouse.id, wiki);
     await bench.untilEvents(isEnd('busy'), 5);
     expect(bench.lines.filter(({ message }) => message === 'job ended')).toHaveLength(1);
     await bench.start({ newsletter: yearly, wiki: yearly }, () => Promise.resolve(ok));
@@ -295,9 +295,7 @@ it('yields to a sync of its connector between windows, then resumes without usin
       runBackfill: inWindows(2000, (done) => {
         order.push('window');
         if (done !== 3) return;
-        void bench.queues
-          .enqueue(warehouse.id, newsletter, 'manual')
-          .then(({ isNew }) => enqueued.add(isNew));
+        void bench.queues.enqueue(warehouse.id, newsletter).then(({ isNew }) => enqueued.add(isNew));
       }),
     },
   );
@@ -384,7 +382,7 @@ describe('publications', () => {
       event.kind === 'publication-ended' && event.end === end;
   /** Asks again while the connector's previous job is about to end, because the queue would take both for one. */
   const sync = (connector: typeof newsletter): Promise<void> =>
-    eventually(async () => (await bench.queues.enqueue(warehouse.id, connector, 'manual')).isNew);
+    eventually(async () => (await bench.queues.enqueue(warehouse.id, connector)).isNew);
 
   /** Publications that end when the test says so. */
   function heldPublications(): {

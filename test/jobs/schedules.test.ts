@@ -137,9 +137,7 @@ describe('reconciling schedules', () => {
     ]);
     for (let job = 0; job < 5; job += 1) {
       // The previous job may still have the connector's deduplication key for a moment.
-      await eventually(
-        async () => (await bench.queues.enqueue(warehouse.id, nameOf('bulletin'), 'manual')).isNew,
-      );
+      await eventually(async () => (await bench.queues.enqueue(warehouse.id, nameOf('bulletin'))).isNew);
       await bench.untilEvents(isEnd('done'), job + 1);
     }
     expect(new Set(runs.values)).toEqual(new Set(['newer']));
@@ -581,7 +579,7 @@ describe('with more due jobs than free slots', () => {
         },
         ledger: { ...emptyLedger, freshUntil: (name) => Promise.resolve(freshUntil[name] ?? null) },
         beforeJobs: async () => {
-          await bench.queues.enqueue(warehouse.id, nameOf('blocker'), 'manual');
+          await bench.queues.enqueue(warehouse.id, nameOf('blocker'));
         },
       },
     );
@@ -589,7 +587,7 @@ describe('with more due jobs than free slots', () => {
     await bench.untilEvents(({ kind }) => kind === 'tick', names.length);
     await addBackfill(bench.syncs, nameOf('history'), windowUntil(2), { retryDelayMs: 100 });
     await expect.poll(() => bench.syncs.getJobCountByTypes('prioritized')).toBe(names.length + 1);
-    await bench.queues.enqueue(warehouse.id, nameOf('byhand'), 'manual');
+    await bench.queues.enqueue(warehouse.id, nameOf('byhand'));
     release();
     await bench.untilEvents(isEnd('done'), names.length + 3);
     expect(order).toEqual(['blocker', 'byhand', 'never', 'stale', 'soon', 'free', 'late', 'history']);
@@ -599,7 +597,7 @@ describe('with more due jobs than free slots', () => {
 describe('connectors that are never read because their runs fail', () => {
   it('go ahead of others by an hour at most, so that they do not starve them', async () => {
     const due = Date.now() - 2 * hourMs;
-    await bench.queues.enqueue(warehouse.id, nameOf('blocker'), 'manual');
+    await bench.queues.enqueue(warehouse.id, nameOf('blocker'));
     const tick = (name: string, at: number, freshUntil: number | null): Promise<void> =>
       createTickProcessor({
         queues: openQueueSet(bench.client, prefix, () => undefined),

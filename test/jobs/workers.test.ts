@@ -49,7 +49,7 @@ beforeEach(async () => {
 afterEach(() => bench[Symbol.asyncDispose]());
 
 it('enqueues a connector once, and returns the state of its job', async () => {
-  const enqueue = (): Promise<unknown> => bench.queues.enqueue(warehouse.id, newsletter, 'manual');
+  const enqueue = (): Promise<unknown> => bench.queues.enqueue(warehouse.id, newsletter);
   expect(await enqueue()).toEqual({ isNew: true, state: 'waiting' });
   expect(await enqueue()).toEqual({ isNew: false, state: 'waiting' });
   const begun = collect<string>();
@@ -72,7 +72,7 @@ it('throws within two seconds if Redis does not answer', async () => {
 
 it('throws within about two seconds if Redis goes down later, or hangs', async () => {
   const calls: readonly (() => Promise<unknown>)[] = [
-    () => bench.queues.enqueue(warehouse.id, newsletter, 'manual'),
+    () => bench.queues.enqueue(warehouse.id, newsletter),
     () => bench.queues.registeredSink('warehouse'),
     () =>
       bench.queues.apply({
@@ -90,7 +90,7 @@ it('throws within about two seconds if Redis goes down later, or hangs', async (
       expect(Date.now() - began).toBeLessThan(3000);
     }
   };
-  await bench.queues.enqueue(warehouse.id, newsletter, 'manual');
+  await bench.queues.enqueue(warehouse.id, newsletter);
   await bench.client.call('CLIENT', 'PAUSE', '6000');
   await expect(calls[0]?.()).rejects.toMatchObject({ code: 'QUEUE_UNAVAILABLE' });
   await bench.redis.kill();
@@ -141,7 +141,7 @@ describe('sinks', () => {
         targets: [],
         takeOver: [],
       });
-      await bench.queues.enqueue('w0', newsletter, 'manual');
+      await bench.queues.enqueue('w0', newsletter);
       await start();
       expect((await bench.ticks.getJobSchedulers()).map(({ key }) => key)).toEqual(['w1:newsletter']);
       expect(await bench.client.exists(`${prefix}:syncs-w0:wait`)).toBe(0);
@@ -174,8 +174,8 @@ describe('workers', () => {
         schedules,
         untilAborted(() => begun.add('run')),
       );
-      await bench.queues.enqueue(warehouse.id, newsletter, 'manual');
-      await bench.queues.enqueue(warehouse.id, wiki, 'manual');
+      await bench.queues.enqueue(warehouse.id, newsletter);
+      await bench.queues.enqueue(warehouse.id, wiki);
       await begun.until(2);
       await first.stop();
       expect(bench.events.filter(isEnd('given-back')).length).toBeGreaterThanOrEqual(2);
@@ -201,12 +201,12 @@ describe('workers', () => {
         untilAborted(() => begun.add('run')),
         { concurrency: 3 },
       );
-      await bench.queues.enqueue(warehouse.id, newsletter, 'manual');
+      await bench.queues.enqueue(warehouse.id, newsletter);
       await begun.until(1);
       await eventually(async () => (await worker.state()).depth[0]?.active === 1);
       await worker.stop();
       expect(begun.values).toHaveLength(1);
-      expect(await bench.queues.enqueue(warehouse.id, newsletter, 'manual')).toEqual({
+      expect(await bench.queues.enqueue(warehouse.id, newsletter)).toEqual({
         isNew: false,
         state: 'waiting',
       });
@@ -215,7 +215,7 @@ describe('workers', () => {
     it('takes no more jobs and may be stopped twice', async () => {
       const worker = await bench.start({ newsletter: yearly }, () => Promise.resolve(ok));
       await Promise.all([worker.stop(), worker.stop()]);
-      await bench.queues.enqueue(warehouse.id, newsletter, 'manual');
+      await bench.queues.enqueue(warehouse.id, newsletter);
       expect(bench.events.filter(({ kind }) => kind === 'job-started')).toEqual([]);
       expect(await worker.state()).toMatchObject({ isReady: false });
     });
@@ -243,7 +243,7 @@ describe('workers', () => {
             begun.add(() => resolve(ok));
           }),
       );
-      await bench.queues.enqueue(warehouse.id, newsletter, 'manual');
+      await bench.queues.enqueue(warehouse.id, newsletter);
       const [end] = await begun.until(1);
       await bench.redis.kill();
       const stopped = worker.stop();
@@ -289,9 +289,9 @@ describe('workers', () => {
       untilAborted(() => begun.add('run')),
       { concurrency: 1 },
     );
-    await bench.queues.enqueue(warehouse.id, newsletter, 'manual');
+    await bench.queues.enqueue(warehouse.id, newsletter);
     await begun.until(1);
-    await bench.queues.enqueue(warehouse.id, wiki, 'manual');
+    await bench.queues.enqueue(warehouse.id, wiki);
     expect(await worker.state()).toEqual({
       isReady: true,
       problems: [],
@@ -368,7 +368,7 @@ describe('a worker with fewer slots than its sinks could use', () => {
   };
   const askForAll = async (): Promise<void> => {
     for (const [index, name] of names.entries()) {
-      await bench.queues.enqueue(index < 2 ? warehouse.id : lake.id, name, 'manual');
+      await bench.queues.enqueue(index < 2 ? warehouse.id : lake.id, name);
     }
   };
 
@@ -413,9 +413,9 @@ describe('a worker with fewer slots than its sinks could use', () => {
       },
       { ...options, slots: openRunSlots(1) },
     );
-    await bench.queues.enqueue(warehouse.id, nameOf('a'), 'manual');
+    await bench.queues.enqueue(warehouse.id, nameOf('a'));
     await here.until(1);
-    await bench.queues.enqueue(lake.id, nameOf('c'), 'manual');
+    await bench.queues.enqueue(lake.id, nameOf('c'));
     await bench.untilEvents((event) => event.kind === 'job-ended' && event.end === 'given-back');
     const [job] = await lakeJobs.getJobs(['waiting', 'active']);
     expect(job?.attemptsMade).toBe(0);
@@ -423,7 +423,7 @@ describe('a worker with fewer slots than its sinks could use', () => {
     const other = await bench.start({}, (name) => Promise.resolve(there.add(name)).then(() => ok), options);
     expect(await there.until(1)).toEqual(['c']);
     await other.stop();
-    await bench.queues.enqueue(lake.id, nameOf('d'), 'manual');
+    await bench.queues.enqueue(lake.id, nameOf('d'));
     release();
     expect(await here.until(2)).toEqual(['a', 'd']);
     await lakeJobs.close();

@@ -180,6 +180,7 @@ async function perform<Subject>(
 ): Promise<void> {
   const { terminal } = context;
   const act = await prepare(of, { ...context, settings: await context.settings() });
+  await using _needs = act.needs;
   await act.do({
     who: processUser(),
     reason,
