@@ -1,32 +1,27 @@
 import { fillTemplate, type Template } from '../definitions/upstream/service-texts.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
 
+const partOfHost = /^[\w.-]+$/;
+
 /**
- * Builds the address of a template and its host variables. The parsed URL must have the host that was put together: a
- * value with a `/`, `@`, `:` or `#` would lead elsewhere. Throws `UpstreamFailure` otherwise.
+ * Builds the address of a template and its host variables. Throws `UpstreamFailure` for a value that is no part of a
+ * host name, whatever its pattern lets through: one with a `/`, `@`, `:` or `#` would lead elsewhere. The parsed URL must
+ * have the host that was put together.
  */
 export function buildAddress(template: Template, variables: ReadonlyMap<string, string>): URL {
   const text = fillTemplate(template, (name) => variables.get(name) ?? '');
   const url = URL.canParse(text) ? new URL(text) : null;
   const hasNames = template.some(({ kind }) => kind === 'name');
-  if (url === null || (hasNames && !isAt(url, hostOf(template, variables)))) {
+  const host = hostOf(template, variables).toLowerCase();
+  const isOfNames = [...variables.values()].every((value) => partOfHost.test(value));
+  // A value that is empty leaves a label out.
+  const isWhole = isOfNames && !host.split('.').includes('');
+  if (url === null || (hasNames && !(isWhole && url.host === host))) {
     throw new UpstreamFailure('refused', 'the credentials do not make an address of this service', {
       reason: 'credentials',
     });
   }
   return url;
-}
-
-function isAt(url: URL, host: string): boolean {
-  return (
-    // A value that is empty leaves a label out.
-    host.split('.').every((label) => label !== '') &&
-    url.host === host.toLowerCase() &&
-    url.username === '' &&
-    url.password === '' &&
-    url.search === '' &&
-    url.hash === ''
-  );
 }
 
 /** Resolves the part of the template between `//` and the first `/` of its text, whatever the values are. */

@@ -244,6 +244,16 @@ describe('a host variable', () => {
     ]) {
       expect(() => buildAddress(base, new Map([['dc', dc]])), dc).toThrow('do not make an address');
     }
+    // Where the value is the whole host, no text behind it shows another one.
+    for (const dc of [
+      'my.shop.example:8443',
+      'me@my.shop.example',
+      'my.shop.example/',
+      'my.shop.example?a',
+    ]) {
+      const place = new Map([['dc', dc]]);
+      expect(() => buildAddress(template('https://{dc}'), place), dc).toThrow('do not make an address');
+    }
     expect(buildAddress(base, new Map([['dc', 'us7']])).href).toBe('https://us7.api.service.example/3.0');
   });
 });

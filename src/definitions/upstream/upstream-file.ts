@@ -479,8 +479,8 @@ function refuse(context: z.RefinementCtx, message: string): void {
 }
 
 /**
- * Checks that a pattern can be matched, and lets no other characters through than those of a host: where the whole host
- * is a name, nothing else says where credentials go. See `buildAddress`.
+ * Checks that a pattern can be matched, and that it was not written for more than host names: `buildAddress` refuses
+ * any other value.
  */
 function checkHostPattern(text: string, note: (message: string) => void): string {
   try {
