@@ -139,7 +139,7 @@ async function report(run: Run): Promise<RunReport> {
       : {}),
     left,
     ...(entities.some(({ toConfirm }) => toConfirm > 0)
-      ? { confirmation: { callsPerRun: getsWithoutLimits(requestsPerSecond), requestsPerSecond } }
+      ? { confirmation: { callsPerRun: getsWithoutLimits(requestsPerSecond) } }
       : {}),
     partMissing,
     unconfirmed,

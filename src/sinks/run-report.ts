@@ -52,19 +52,13 @@ export interface RunReport {
   readonly resumeBecause?: string;
   /** Work that is due and was not read: set aside, or beyond the run's budget. */
   readonly left: readonly LeftWork[];
-  /** Limits under which later runs confirm `toConfirm`; absent where nothing is to confirm. */
-  readonly confirmation?: Confirmation;
+  /** Calls that a later run without limits spends on `toConfirm` at most; absent where nothing is to confirm. */
+  readonly confirmation?: { readonly callsPerRun: number };
   /** Listings at the end of the run, whichever run has read them. */
   readonly partMissing: readonly DoubtedListings[];
   readonly unconfirmed: readonly ListingsOf[];
   /** Files of the entities whose files this run was to fetch; empty where there are none. */
   readonly files: readonly FileReport[];
-}
-
-export interface Confirmation {
-  /** Calls that a run without limits spends on it at most. */
-  readonly callsPerRun: number;
-  readonly requestsPerSecond: number;
 }
 
 /** Number of listings of an entity. */

@@ -180,7 +180,7 @@ describe('the text of a run', () => {
   it('says how many rows are still to be asked for, and by how many runs', () => {
     const waiting = {
       ...report({ pending: 8_200, toConfirm: 8_200 }),
-      confirmation: { callsPerRun: 1_800, requestsPerSecond: 3 },
+      confirmation: { callsPerRun: 1_800 },
     };
     expect(runReportText(waiting, null).at(-1)).toBe(
       '  still to be asked for by get: 8,200 of email_activity_events, in 5 runs of up to 1,800 calls',
