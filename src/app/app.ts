@@ -33,10 +33,7 @@ export interface AppOptions {
   readonly maxThrottleWaitMs?: number;
   /** The sink that a run must find at its place; null: whichever is there, and a new one where there is none. */
   readonly sinkIdOf?: (sink: SinkSettings) => string | null;
-  /**
-   * Opens the budget that a connector's calls share with other processes; null: they share none. The app disposes it
-   * with the source.
-   */
+  /** Opens the rate that a connector's calls share with other processes; null: they share none. */
   readonly openBudget?: (connector: ReadConnector, account: ConnectorOrigin) => SharedBudget | null;
   /** Called for calls that are retried or have to wait, and belong to no run. */
   readonly onWait?: OnRunEvent;

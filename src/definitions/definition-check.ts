@@ -97,8 +97,9 @@ function checkLater({ entity, note, fields }: EntityCheck): void {
   const { addedLater, explode, key } = entity;
   fields(['addedLater'], addedLater);
   addedLater.forEach((name, index) => {
-    if (name === explode?.field) note(['addedLater', index], `${name} is exploded: it has no column`);
-    if (key.includes(name)) note(['addedLater'], `${name} is part of the key`);
+    const at = ['addedLater', index];
+    if (name === explode?.field) note(at, `${name} is exploded: it has no column`);
+    if (key.includes(name)) note(at, `${name} is part of the key: it was there from the start`);
   });
 }
 

@@ -212,7 +212,7 @@ export const numberedPosition = z.object({
   top: count.default(0),
   reach: count.default(0),
   rounds: count.default(0),
-  /** Rows may have moved to the end behind the walk's back. */
+  /** Rows may have passed the walk: to the end behind its back, or between two pages that do not meet. */
   isDisturbed: z.boolean().default(false),
   /**
    * Walking forwards: the first row that is not read yet, and the length of the page before where it was short; 0 where

@@ -188,6 +188,7 @@ ${more}`;
     itRefuses('is refused', definition(byPage, ''), {
       'key: [id] → key: [id]\n    addedLater: [tags]\n    explode: { into: rows, field: tags, carry: [id], fields: { tag: string }, key: [id, tag] }':
         'addedLater.0: tags is exploded: it has no column',
+      'key: [id] → key: [id]\n    addedLater: [tags, id]': 'addedLater.1: id is part of the key',
     });
   });
 

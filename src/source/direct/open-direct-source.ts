@@ -76,10 +76,7 @@ export function openDirectClient({ allowHosts, clock, maxThrottleWaitMs }: Direc
 export interface DirectSourceOptions extends SourceOptions {
   /** Where the credentials go, as `ConnectorOrigin.baseUrl`. */
   readonly address: string;
-  /**
-   * Rate and concurrency that other processes keep too, once the account is known; null: nothing. Disposed with the
-   * source.
-   */
+  /** Opens the rate that other processes keep too, once the account is known; null: they keep none. */
   readonly openBudget?: (origin: ConnectorOrigin) => SharedBudget | null;
   readonly limits?: Partial<ApiLimits>;
   readonly clock?: Clock;
@@ -222,7 +219,7 @@ export function classifyUpstream(failure: UpstreamFailure, facts: CallFacts): Ca
   if (named !== null) return named;
   switch (failure.class) {
     case 'unauthorized':
-      return fail('AUTH_FAILED', 'stop', reason === 'signIn' ? null : signInAgain);
+      return fail('AUTH_FAILED', 'stop', reason === 'signIn' ? null : checkCredentials);
     case 'forbidden':
       return fail('FORBIDDEN', setAside, 'check what the credentials may read');
     case 'quota':
@@ -270,7 +267,7 @@ function unavailable(
   return fail(reason === 'network' ? 'NETWORK' : 'UPSTREAM', 'retry', pause, again);
 }
 
-const signInAgain = "check the connector's credentials in the config";
+const checkCredentials = "check the connector's credentials in the config";
 
 /** Requests that it would not help to repeat: what they mean, and the advice. */
 const ofRefusals: Partial<
@@ -282,7 +279,7 @@ const ofRefusals: Partial<
     'to allow it, name its host (host:port where the port is not that of baseUrl) in allowUpstreamHosts in the config (definitions try: --allow-upstream-host)',
   ],
   network: ['NETWORK', true, "check this machine's certificates and network"],
-  credentials: ['AUTH_FAILED', true, signInAgain],
+  credentials: ['AUTH_FAILED', true, checkCredentials],
   redirect: ['REDIRECTED', false, 'no other address is called: check the definition'],
   otherOrigin: ['REDIRECTED', false, 'no other address is called: check the definition'],
   brokenBody: ['BODY_INVALID', false, 'the answer is not used'],
