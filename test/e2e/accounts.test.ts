@@ -16,6 +16,7 @@ import {
   type DescribedService,
 } from '../support/described/described-service.ts';
 import { openRevisionWorld } from '../support/revision-world.ts';
+import { openPromise } from '../support/open-promise.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { sampleSinkOf, differencesFrom, noDifferences } from '../support/sample-sinks.ts';
 import { signInWorld } from '../support/sign-in/sign-in-world.ts';
@@ -177,6 +178,57 @@ const respondByKey = ({ path: asked, headers }: ReceivedRequest) => {
 
 const live = (service: DescribedService): readonly string[] =>
   ['things', 'others'].flatMap((entity) => [...service.rows(entity).keys()]);
+
+// Proves promise 4.1
+it('stores no first page of another listing while get is being asked, and none after that', async () => {
+  const listed = (name: string, more: string): string =>
+    `  ${name}: { fields: { id: string, name: string }, key: [id], actions: { list: {}${more} }, pagination: { kind: single } }`;
+  const get = ', get: { params: { id: { type: string, required: true } }, key: { id: id } }';
+  const requests = ['things', 'others'].map(
+    (name) => `${name}: { list: { path: /${name}, records: '' }, get: { path: '/${name}/{id}' } }`,
+  );
+  const [asked, read] = [openPromise(), openPromise()];
+  const service = await describedService({
+    definition: `
+credentials: [{ title: Key, fields: { api_key: {} } }]
+entities:
+${listed('things', get)}
+${listed('others', get)}
+${listed('news', '')}
+upstream:
+  baseUrl: $ORIGIN
+  auth: { Key: { kind: bearer, token: { field: api_key } } }
+  check: { path: /me }
+  limits: { concurrency: 4, requestsPerSecond: 1000, timeoutMs: 5000, maxBodyBytes: 1048576 }
+  message: [error]
+  entities: { ${requests.join(', ')}, news: { list: { path: /news, records: '' } } }
+`,
+    credentials: { api_key: 'right' },
+    respond: async (request) => {
+      const isOther = request.headers.authorization === 'Bearer wrong';
+      if (/^\/\w+\/./.test(request.path)) {
+        asked.resolve();
+        await read.promise;
+        return { status: 404, body: {} };
+      }
+      if (request.path !== '/news') return respondByKey(request);
+      if (!isOther) return { body: [] };
+      // Of an entity without rows, whose page is no reason to ask.
+      await asked.promise;
+      setTimeout(() => read.resolve(), 500);
+      return respondByKey(request);
+    },
+  });
+  await service.sync();
+  const before = live(service);
+  expect(before).toHaveLength(20);
+  service.signIn({ api_key: 'wrong' });
+  const stopped = await service.cli('sync', '--full');
+  expect(stopped.stdout + stopped.stderr).toContain('seems to read another account');
+  expect(stopped.code).toBe(2);
+  expect(live(service)).toEqual(before);
+  expect([...service.rows('news').keys()]).toEqual([]);
+});
 
 // Proves promise 4.4
 it('publishes nothing of a connector that has stored rows of another account, until they are undone and the right one is read', async () => {

@@ -15,7 +15,7 @@ export interface DescribedOptions {
   readonly definition: string;
   /** Of a direct connector; absent: it is read through an API, whose answer to each execute `respond` gives. */
   readonly credentials?: Readonly<Record<string, string>>;
-  readonly respond: (request: ReceivedRequest, index: number) => Reply;
+  readonly respond: (request: ReceivedRequest, index: number) => Reply | Promise<Reply>;
   /** More of the connector's settings, as YAML below it. */
   readonly settings?: string;
 }
