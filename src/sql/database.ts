@@ -78,8 +78,8 @@ export type Cells = readonly unknown[];
 export interface Database extends ReadableDatabase {
   /**
    * Runs `work` in one transaction: all of it is stored, or nothing. It may run more than once, so it changes nothing
-   * outside of the database that `restart` does not revert. One that is begun inside another waits for
-   * ever. A statement that failed ends the transaction, also where `work` catches its error.
+   * outside of the database that `restart` does not revert, and waits for its own statements only: not for another
+   * transaction. A statement that failed ends the transaction, also where `work` catches its error.
    */
   transact<Result>(work: (tx: Tx) => Promise<Result>, how?: TransactHow): Promise<Result>;
 }

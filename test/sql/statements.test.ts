@@ -1,4 +1,4 @@
-import { describe, expect } from 'vitest';
+import { describe, expect, onTestFinished, vi } from 'vitest';
 import type { Database, Values, Tx, Cells, Snapshot } from '../../src/sql/database.ts';
 import { sqliteDialect } from '../../src/sql/sqlite/sqlite-tx.ts';
 import { compileStatement } from '../../src/sql/statement.ts';
@@ -289,6 +289,26 @@ describe('transactions', () => {
       await expect(db.transact(async (tx) => await insert(tx, 2))).rejects.toThrow();
       await expect(idsIn(db)).rejects.toThrow();
       await db[Symbol.asyncDispose]();
+    });
+
+    it.for<[string, (db: Database) => Promise<unknown>]>([
+      ['another transaction', async (db) => await db.transact(async (tx) => await insert(tx, 2))],
+      ['what never comes', async () => await new Promise(() => undefined)],
+    ])('fails instead of waiting for ever, and stores nothing: for %s', async ([, wait], { db }) => {
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+      onTestFinished(() => void vi.useRealTimers());
+      const stuck = db.transact(async (tx) => {
+        await insert(tx, 1);
+        await wait(db);
+        await insert(tx, 3);
+      });
+      const failed = expect(stuck).rejects.toThrow('waited for more than its own statements');
+      await vi.advanceTimersByTimeAsync(20_000);
+      await failed;
+      vi.useRealTimers();
+      await expect.poll(async () => await db.transact(async (tx) => await insert(tx, 4))).toBe(1);
+      expect(await idsIn(db)).not.toContain(1);
+      expect(await idsIn(db)).not.toContain(3);
     });
   });
 

@@ -170,9 +170,12 @@ function cellText(cell: unknown): string {
   return JSON.stringify(cell);
 }
 
+/** SQLite answers at once: work that lasts longer waits for something else, which may wait for its connection. */
+const mostWaitMs = 10_000;
+
 /**
- * Runs `work` on a connection after BEGIN. Throws the error of a failed statement, even
- * if `work` caught it. From then on every statement is refused.
+ * Runs `work` on a connection after BEGIN. Throws the error of a failed statement, even if `work` caught it. From then
+ * on every statement is refused. Throws `TypeError` where `work` waits for a transaction inside it.
  */
 export async function inTx<Result>(
   statements: Statements,
@@ -211,12 +214,17 @@ export async function inTx<Result>(
     },
     prepared: async (sql, how = {}) => await ask(() => statements.prepared(sql, how)),
   };
-  let result: Result;
+  let timer: NodeJS.Timeout | undefined;
+  const stuck = new Promise<never>((_resolve, reject) => {
+    const fail = (): void => reject(new TypeError('A transaction waited for more than its own statements'));
+    timer = setTimeout(fail, mostWaitMs);
+  });
   try {
-    result = await work(tx);
+    const result = await Promise.race([work(tx), stuck]);
+    checkFailure();
+    return result;
   } finally {
+    clearTimeout(timer);
     isOver = true;
   }
-  checkFailure();
-  return result;
 }
