@@ -369,7 +369,6 @@ async function storedLines(
   const statement = await sqliteTx(tx).prepared(
     `SELECT _seq, ${lineSql(table)} FROM ${quoted(tableName(connector, table.entity))}
      WHERE _seq > ? AND _seq <= ? ORDER BY _seq`,
-    { isRaw: true },
   );
   const lines: Buffer[] = [];
   let [firstSeq, lastSeq, length] = [0, 0, 0];

@@ -95,8 +95,8 @@ function findAndPut({ table, stored }: TablePlace, plain: string) {
     find: async (tx: Tx, records: readonly FoundBy[]) => {
       const byKey = new Map<string, StoredRow>();
       if (records.length === 0) return byKey;
-      const statement = await sqliteTx(tx).prepared(found, { isRaw: true });
-      const ahead = readAhead(await sqliteTx(tx).prepared(following, { isRaw: true }));
+      const statement = await sqliteTx(tx).prepared(found);
+      const ahead = readAhead(await sqliteTx(tx).prepared(following));
       for (const record of records) {
         const key = keyOf(record);
         const cells = ahead.take(key) ?? (statement.get(key) as StoredCells | undefined);
@@ -192,30 +192,27 @@ function findRows(
   return {
     liveRows: async (tx, owners, limit) => {
       const statement = await sqliteTx(tx).prepared(
-        `SELECT _row AS row, _partition AS owner, _changed_at AS changedAt ${isInOwner} ORDER BY _row LIMIT ?`,
+        `SELECT _row, _changed_at ${isInOwner} ORDER BY _row LIMIT ?`,
       );
       const live: OwnedRow[] = [];
       for (const { owner, after } of owners) {
         if (live.length >= limit) break;
-        live.push(...(statement.all(owner, after, limit - live.length) as OwnedRow[]));
+        const found = statement.all(owner, after, limit - live.length) as [number, OwnedRow['changedAt']][];
+        live.push(...found.map(([row, changedAt]) => ({ row, owner, changedAt })));
       }
       return live;
     },
     countLive: async (tx, owners, most) => {
-      const statement = await sqliteTx(tx).prepared(
-        `SELECT count(*) AS live FROM (SELECT 1 ${isInOwner} LIMIT ?)`,
-      );
+      const statement = await sqliteTx(tx).prepared(`SELECT count(*) FROM (SELECT 1 ${isInOwner} LIMIT ?)`);
       const counts = new Map<number, number>();
       for (const { owner, after } of owners) {
-        const { live } = statement.get(owner, after, most) as { readonly live: number };
+        const [live] = statement.get(owner, after, most) as [number];
         if (live > 0) counts.set(owner, live);
       }
       return counts;
     },
     rowsOf: async (tx, keyTexts) => {
-      const statement = await sqliteTx(tx).prepared(`SELECT _row FROM ${name} WHERE ${keyCondition(table)}`, {
-        isRaw: true,
-      });
+      const statement = await sqliteTx(tx).prepared(`SELECT _row FROM ${name} WHERE ${keyCondition(table)}`);
       const textOfRow = new Map<number, string>();
       for (const keyText of keyTexts) {
         const parts = keyValues(table, keyText);

@@ -16,15 +16,13 @@ import {
 /** A prepared statement, for a loop: better-sqlite3's own, without a promise for each row. */
 type Prepared = Pick<Database.Statement, 'run' | 'get' | 'all' | 'iterate'>;
 
-interface PrepareHow {
-  /** Rows as arrays, in the order of their columns. */
-  readonly isRaw?: boolean;
-}
-
 /** Transaction with calls that only SQLite offers. */
 export interface SqliteTx extends Tx {
-  /** In the words of SQLite, with `?` for values. The statement may be used until the transaction ends. */
-  prepared(sql: string, how?: PrepareHow): Promise<Prepared>;
+  /**
+   * In the words of SQLite, with `?` for values; gives rows as arrays. The statement may be used until the transaction
+   * ends.
+   */
+  prepared(sql: string): Promise<Prepared>;
 }
 
 /** The connection's side of a transaction of SQLite. Throws `TypeError` for one of another database. */
@@ -106,14 +104,13 @@ export function statementsOn(db: Database.Database) {
         yield cells.map(cellOf);
       }
     },
-    prepared: (sql: string, { isRaw = false }: PrepareHow): Prepared => {
-      const name = `${isRaw ? 'r' : '-'}${sql}`;
-      const found = loops.get(name);
+    prepared: (sql: string): Prepared => {
+      const found = loops.get(sql);
       if (found !== undefined) return found;
       const made = db.prepare(sql);
-      if (isRaw) made.raw(true);
+      if (made.reader) made.raw(true);
       if (loops.size >= mostPrepared) loops.clear();
-      loops.set(name, made);
+      loops.set(sql, made);
       return made;
     },
   };
@@ -212,7 +209,7 @@ export async function inTx<Result>(
       // Its error is thrown by the next statement, or by the end of the transaction.
       ask(() => statements.run(sql, values)).catch(() => undefined);
     },
-    prepared: async (sql, how = {}) => await ask(() => statements.prepared(sql, how)),
+    prepared: async (sql) => await ask(() => statements.prepared(sql)),
   };
   let timer: NodeJS.Timeout | undefined;
   const stuck = new Promise<never>((_resolve, reject) => {
