@@ -13,7 +13,7 @@ import { gatherConnectors, readWritten, type EditedFile, type WrittenConfig } fr
 import { buildConnectors } from './connector-settings.ts';
 import { buildMcp } from './mcp-settings.ts';
 import { buildNotify } from './notify-settings.ts';
-import { buildPublish } from './publish-settings.ts';
+import { buildPublish, checkPlaces } from './publish-settings.ts';
 import { settingsFile, type SettingsFile } from './settings-file.ts';
 import type { LocalSettings, PartName, PublishSettings, Settings, SettingsWith } from './settings.ts';
 import { missingHere } from './texts.ts';
@@ -156,8 +156,8 @@ function buildSettings(
   const connectors = buildConnectors(data, { definitions, sinks, folderOf: config.folderOf, ...keys }, note);
   const named = Object.keys(data.connectors);
   const isWhole = (part: string): boolean => !missing.some(({ path: at }) => at.startsWith(`${part}.`));
-  const known = { connectors, named, sinks, folder: path.dirname(file), isWhole };
-  const publish = buildPublish(data.publish, known, note);
+  const publish = buildPublish(data.publish, { connectors, named, folder: path.dirname(file) }, note);
+  checkPlaces(sinks, publish, isWhole, note);
   return {
     file,
     watch: data.watch,

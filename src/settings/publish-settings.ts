@@ -12,11 +12,8 @@ interface Known {
   readonly connectors: ReadonlyMap<ConnectorName, ConnectorSettings>;
   /** Names in the config, including connectors that are left out because of a problem. */
   readonly named: readonly string[];
-  readonly sinks: ReadonlyMap<string, SinkSettings>;
   /** The folder in which relative paths begin. */
   readonly folder: string;
-  /** False: a value of the sink or target is missing here, and its place is not known. */
-  readonly isWhole: (part: string) => boolean;
 }
 
 export type At = readonly string[];
@@ -24,7 +21,7 @@ export type At = readonly string[];
 /** Names that no target may have. */
 export const publishCommands: readonly string[] = ['status', 'check', 'snapshot', 'prune', 'schema', 'help'];
 
-/** Builds the targets by name, and checks the places of all sinks and targets. */
+/** Builds the targets by name. */
 export function buildPublish(
   file: SettingsFile['publish'],
   known: Known,
@@ -48,7 +45,6 @@ export function buildPublish(
       keepMs,
     });
   }
-  checkPlaces(known, targets, note);
   return targets;
 }
 
@@ -92,18 +88,23 @@ const placeSettings = {
 
 /**
  * Reports places that two share: each sink keeps separate books about its own, and the content of its place identifies
- * a target.
+ * a target. `isWhole`: false for a part of the config that lacks a value here, so that its place is not known.
  */
-function checkPlaces(known: Known, targets: ReadonlyMap<string, PublishSettings>, note: Note): void {
+export function checkPlaces(
+  sinks: ReadonlyMap<string, SinkSettings>,
+  targets: ReadonlyMap<string, PublishSettings>,
+  isWhole: (part: string) => boolean,
+  note: Note,
+): void {
   const taken: { readonly place: Place; readonly owner: string }[] = [];
   const parts = [
-    ['sinks', known.sinks, isDeepStrictEqual],
+    ['sinks', sinks, isDeepStrictEqual],
     ['publish', targets, overlap],
   ] as const;
   for (const [part, owners, isShared] of parts) {
     for (const [name, place] of owners) {
       const owner = `${part}.${name}`;
-      for (const own of known.isWhole(owner) ? placesOf(place) : []) {
+      for (const own of isWhole(owner) ? placesOf(place) : []) {
         const other = taken.find((one) => isShared(own, one.place));
         if (other !== undefined) {
           const where = relationOf(own, other.place);
