@@ -753,10 +753,7 @@ interface PublishProgress extends OfEntity {
 
 const nothing: WrittenEntity = { upserts: 0, deletes: 0, files: [], snapshot: null };
 
-/**
- * Writes the planned rows of an entity. Rejects with ACCOUNTING unless the written rows are the read
- * ones.
- */
+/** Writes the planned rows of an entity. Rejects with ACCOUNTING unless the written rows are the read ones. */
 export async function writeEntity(
   publication: OpenPublication,
   { planned, hasSnapshot, hasNewColumns }: EntityPlan,
@@ -852,17 +849,15 @@ function difference(
   files: readonly PublishedFile[] | null,
 ): string | null {
   if (!isRead) return 'rows were left unread';
-  const inFiles = [
-    files?.reduce((sum, { rows }) => sum + rows, 0),
-    files?.[0]?.firstSeq ?? 0,
-    files?.at(-1)?.lastSeq ?? 0,
-  ];
-  const read = [upserts, deletes, ...(files === null ? [] : [upserts + deletes, firstSeq, lastSeq])].join(
-    ', ',
-  );
-  const found = [written.upserts, written.deletes, ...(files === null ? [] : inFiles)].join(', ');
-  if (read === found) return null;
-  return `rows, deletes, both in files, first and last change: ${read} were read, ${found} were written`;
+  const read = [upserts, deletes];
+  const found = [written.upserts, written.deletes];
+  if (files !== null) {
+    const rows = files.reduce((sum, one) => sum + one.rows, 0);
+    read.push(upserts + deletes, firstSeq, lastSeq);
+    found.push(rows, files[0]?.firstSeq ?? 0, files.at(-1)?.lastSeq ?? 0);
+  }
+  if (read.join() === found.join()) return null;
+  return `rows, deletes, both in files, first and last change: ${read.join(', ')} were read, ${found.join(', ')} were written`;
 }
 
 function accountingError({ connector, entity }: Pick<Span, 'connector' | 'entity'>, what: string): SyncError {

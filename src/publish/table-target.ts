@@ -499,7 +499,7 @@ async function planTable(tables: TableChange, wanted: Wanted): Promise<TablePlan
   const had = givenShape(known);
   const { kept, dropped, added } = columnChange(had, wanted);
   const [before, now] = [JSON.stringify(had.key), JSON.stringify(key)];
-  // Rows that others have written to it stay as they are.
+  // Values that others have written to it are not replaced by published ones.
   const foreign = added.find((one) => there?.has(one.name) === true && !dropped.includes(one.name));
   const problem =
     isThere && before !== now

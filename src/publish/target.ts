@@ -174,7 +174,7 @@ export function failedError(
   return new SyncError(`${said}. ${advice}`, { code, recovery, ...about });
 }
 
-/** Refuses a place that holds something else, or what it holds is not as it was left. */
+/** Refuses a place that holds something else, or whose content is not as it was left. */
 export function unusableTarget(place: string, found: string, advice: string): SyncError {
   return new SyncError(`${place} cannot be used as a target: ${found}. ${advice}`, {
     code: 'TARGET_INCOMPATIBLE',

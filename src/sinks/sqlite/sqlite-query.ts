@@ -45,8 +45,7 @@ export async function listViews(
 /**
  * Answers a query over views of a SQLite sink, in one state of it. The query has a connection to a file that holds the
  * rows of the views that it reads, and nothing else; SQLite here has no way from one open file to another but ATTACH,
- * which is no query. Throws USAGE for
- * a query that is none.
+ * which is no query. Throws USAGE for a query that is none.
  */
 export async function queryViews<Facts>(
   { file, offered, sql, offset, copy: at, mostCopyBytes: mostBytes }: ViewQuery,

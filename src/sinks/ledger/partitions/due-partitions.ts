@@ -411,10 +411,7 @@ export interface PartitionRow {
   readonly proof: string | null;
   readonly fullAt: Instant | null;
   readonly sealedAt: Instant | null;
-  /**
-   * The partition that owns its records: of a listing inside a tree the tree's, of a backfill's the living
-   * one.
-   */
+  /** The partition that owns its records: of a listing inside a tree the tree's, of a backfill's the living one. */
   readonly owner: number;
 }
 

@@ -598,7 +598,7 @@ async function expireRows(
       async (tx) => await openExpiring(tx, ledger, taken.connector, retention),
     );
     if (expiring === null) continue;
-    const { of } = expiring;
+    const { of, versionsBefore: before } = expiring;
     const counts = { entity: of.entity, rows: 0, quarantined: 0, files: 0, versions: 0 };
     const removeAll = async (files: readonly string[]): Promise<void> => {
       for (const file of files) await removeFile(of.entity, file);
@@ -612,14 +612,13 @@ async function expireRows(
       counts.rows += old.rows.length;
       if (old.rows.length < rowsAtOnce) break;
     }
-    const { versionsBefore: before } = expiring;
-    for (let isMore = before !== null; isMore;) {
-      signal.throwIfAborted();
-      // The oldest ones first.
-      const what = { before: before ?? '', limit: versionsAtOnce };
-      const deleted = await transact(async (tx) => await deleteEndedVersions(tx, ledger.records, of, what));
-      counts.versions += deleted;
-      isMore = deleted > 0;
+    if (before !== null) {
+      for (let deleted = -1; deleted !== 0; counts.versions += deleted) {
+        signal.throwIfAborted();
+        // The oldest ones first.
+        const what = { before, limit: versionsAtOnce };
+        deleted = await transact(async (tx) => await deleteEndedVersions(tx, ledger.records, of, what));
+      }
     }
     const files = await taken.read(async (tx) => await oldFiles(tx, expiring));
     await removeAll(files.map(({ file }) => file));
