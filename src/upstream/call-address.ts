@@ -5,8 +5,8 @@ const partOfHost = /^[\w.-]+$/;
 
 /**
  * Builds the address of a template and its host variables. Throws `UpstreamFailure` for a value that is no part of a
- * host name, whatever its pattern lets through: one with a `/`, `@`, `:` or `#` would lead elsewhere. The parsed URL must
- * have the host that was put together.
+ * host name, whatever its pattern lets through: one with a `/`, `@`, `:` or `#` would lead elsewhere. The parsed URL
+ * must have the host that was put together.
  */
 export function buildAddress(template: Template, variables: ReadonlyMap<string, string>): URL {
   const text = fillTemplate(template, (name) => variables.get(name) ?? '');
