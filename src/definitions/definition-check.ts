@@ -381,8 +381,9 @@ function checkSearchable({ entity, note }: EntityCheck): void {
         note(here, `${source} is ignored: it is not stored, and nothing can be made from it`);
       } else if (source === entity.explode?.field) {
         note(here, `${source} is exploded: name the fields of its elements`);
-      } else if (found === undefined && (isReservedName(source) || suggestName(source, known) !== '')) {
-        note(here, noSuch('field', source, known));
+      } else if (from !== undefined && found === undefined) {
+        const isSlip = isReservedName(source) || suggestName(source, known) !== '';
+        if (isSlip) note(here, noSuch('field', source, known));
       }
       if (isPairs && found !== undefined && found !== 'object' && found !== 'any') {
         note([...at, 'shape'], `pairs are made from objects; ${source} is of type ${found}`);

@@ -432,6 +432,13 @@ entities:
       expect(books?.filledFrom).toEqual(new Map([['facts', 'details']]));
     });
 
+    it('may have a searchable field that is not declared, and is named much as one that is', () => {
+      for (const other of ['fact: { type: array, shape: pairs }', 'fact: object']) {
+        const changed = text.replace('facts: { type: array, shape: pairs }', other);
+        expect(parseDefinition('shelves.yaml', changed).problems).toEqual([]);
+      }
+    });
+
     it('reads nothing again because a field is filled from another, or refers to one', () => {
       const written = '    filledFrom: { facts: details }\n';
       const others = ['', `${written}    references: { facts.book: books.id }\n`];
