@@ -54,5 +54,5 @@ it('lets deletes pass without the guards only if a person allowed it, and in sto
     'service/store/store-process.ts': 1,
   });
   // "Allow deletes once", which a person confirms.
-  expect(linesWith(/'allow-deletes': async /)).toEqual({ 'app/acts.ts': 1 });
+  expect(linesWith(/allowDeletes: Act</)).toEqual({ 'app/acts.ts': 1 });
 });

@@ -90,7 +90,7 @@ type Undone = Awaited<ReturnType<typeof UndoRun>>;
 
 export const defaultReason = 'paused by hand';
 
-/** Acts on connectors. */
+/** Acts on one connector or many. */
 export const connectorActs = {
   /**
    * Has a worker run connectors now; a job that already waits or runs is left unchanged. Throws QUEUE_UNAVAILABLE
@@ -176,41 +176,41 @@ export const connectorActs = {
       }
     },
   }),
-  /**
-   * Has a worker run one connector now, and lets this run alone make the deletes that a guard withholds. Throws as
-   * `run-now` does, and USAGE if a job of it already waits or runs.
-   */
-  'allow-deletes': async ([connector], world) => {
-    if (connector === undefined) throw new TypeError('Deletes are allowed to a connector');
-    const { name, sink } = connector;
-    const overview = overviewOf(await readOverviews([connector]), connector);
-    const withheld = (overview?.missing ?? []).filter((entity) => entity.withheld > 0);
-    if (withheld.length === 0) throw usage(`No deletes of ${name} are withheld.`);
-    const needs = await openRunQueues([connector], world);
-    const rows = withheld.map((entity) => `${count(entity.withheld)} of ${entity.entity}`);
-    return {
-      title: `Allow the deletes of ${name} once`,
-      says: [
-        `A worker reads ${name} as soon as it has room.`,
-        `Rows that still look deleted then are marked as deleted, even beyond the limits of the config (guards). At the last run these were ${rows.join(', ')}.`,
-        'The runs after it withhold deletes again.',
-      ],
-      of: [name, ...rows],
-      needs,
-      do: async ({ who: by, tell }) => {
-        const sinkId = needs.idBySink.get(sink) ?? '';
-        const job = await needs.queues.enqueue(sinkId, name, { by, allowDeletes: true });
-        const text = queuedText(job);
-        if (!job.isNew) {
-          throw usage(
-            `${name} is ${text}: that run deletes what it was allowed to. Ask again when it has ended.`,
-          );
-        }
-        tell(`${name}: ${text}`, { connector: name, ...job });
-      },
-    };
-  },
 } satisfies Readonly<Record<string, Act<readonly ConnectorSettings[]>>>;
+
+/**
+ * Has a worker run one connector now, and lets this run alone make the deletes that a guard withholds. Throws as
+ * `run-now` does, and USAGE if a job of it already waits or runs.
+ */
+export const allowDeletes: Act<ConnectorSettings> = async (connector, world) => {
+  const { name, sink } = connector;
+  const overview = overviewOf(await readOverviews([connector]), connector);
+  const withheld = (overview?.missing ?? []).filter((entity) => entity.withheld > 0);
+  if (withheld.length === 0) throw usage(`No deletes of ${name} are withheld.`);
+  const needs = await openRunQueues([connector], world);
+  const rows = withheld.map((entity) => `${count(entity.withheld)} of ${entity.entity}`);
+  return {
+    title: `Allow the deletes of ${name} once`,
+    says: [
+      `A worker reads ${name} as soon as it has room.`,
+      `Rows that still look deleted then are marked as deleted, even beyond the limits of the config (guards). At the last run these were ${rows.join(', ')}.`,
+      'The runs after it withhold deletes again.',
+    ],
+    of: [name, ...rows],
+    needs,
+    do: async ({ who: by, tell }) => {
+      const sinkId = needs.idBySink.get(sink) ?? '';
+      const job = await needs.queues.enqueue(sinkId, name, { by, allowDeletes: true });
+      const text = queuedText(job);
+      if (!job.isNew) {
+        throw usage(
+          `${name} is ${text}: that run deletes what it was allowed to. Ask again when it has ended.`,
+        );
+      }
+      tell(`${name}: ${text}`, { connector: name, ...job });
+    },
+  };
+};
 
 /** Acts on a run. */
 export const runActs = {
@@ -275,27 +275,24 @@ export const runActs = {
   },
 } satisfies Readonly<Record<string, Act<FoundRun>>>;
 
-/** Acts on a target. */
-export const targetActs = {
-  /** Has a worker publish into a target now. Throws QUEUE_UNAVAILABLE within two seconds, USAGE as `run-now` does. */
-  'publish-now': async ({ name, connectors }, world) => {
-    const needs = await openQueuesFor(sinksOf(connectors), world);
-    return {
-      title: `Publish into ${name} now`,
-      says: [
-        `A worker publishes into ${name} what has changed since its last publication, of ${connectors.map((one) => one.name).join(', ')}. It reads what is stored; no API is called.`,
-      ],
-      of: [name],
-      needs,
-      do: async ({ who, tell }) => {
-        // All connectors of a target are in one sink.
-        const [sinkId = ''] = needs.idBySink.values();
-        const job = await needs.queues.enqueuePublication(sinkId, name, who);
-        tell(`${name}: ${queuedText(job)}`, { target: name, ...job });
-      },
-    };
-  },
-} satisfies Readonly<Record<string, Act<PublishSettings>>>;
+/** Has a worker publish into a target now. Throws QUEUE_UNAVAILABLE within two seconds, USAGE as `run-now` does. */
+export const publishNow: Act<PublishSettings> = async ({ name, connectors }, world) => {
+  const needs = await openQueuesFor(sinksOf(connectors), world);
+  return {
+    title: `Publish into ${name} now`,
+    says: [
+      `A worker publishes into ${name} what has changed since its last publication, of ${connectors.map((one) => one.name).join(', ')}. It reads what is stored; no API is called.`,
+    ],
+    of: [name],
+    needs,
+    do: async ({ who, tell }) => {
+      // All connectors of a target are in one sink.
+      const [sinkId = ''] = needs.idBySink.values();
+      const job = await needs.queues.enqueuePublication(sinkId, name, who);
+      tell(`${name}: ${queuedText(job)}`, { target: name, ...job });
+    },
+  };
+};
 
 function about(connectors: readonly ConnectorSettings[], title: (named: string) => string) {
   const [first, ...others] = connectors.map(({ name }) => name);

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { type ActWorld, connectorActs, listOf, type PreparedAct, runActs, targetActs } from '../app/acts.ts';
+import * as acts from '../app/acts.ts';
 import { findRun } from '../app/find-run.ts';
 import type { WatchedSinks } from '../app/watch-sinks.ts';
 import { usage } from '../core/errors.ts';
@@ -15,12 +15,12 @@ interface ActQuery extends Pick<OverviewQuery, 'q' | 'state'> {
   readonly target: string;
 }
 
-export interface PageActWorld extends ActWorld {
+export interface PageActWorld extends acts.ActWorld {
   readonly watched: WatchedSinks;
 }
 
 /** An act, and the address to return to, as the overview links there. */
-export type PageAct = PreparedAct & { readonly back: string };
+export type PageAct = acts.PreparedAct & { readonly back: string };
 
 /** A form that carries another one was made before something changed: it does nothing. */
 export function fingerprint({ title, of }: PageAct): string {
@@ -33,14 +33,18 @@ export function fingerprint({ title, of }: PageAct): string {
 export async function prepareAct(name: ActName, query: ActQuery, world: PageActWorld): Promise<PageAct> {
   if (name === 'cancel' || name === 'undo') {
     const found = await findRun(world.settings, query.run, world.program);
-    return { ...(await runActs[name](found, world)), back: `runs/${query.run}` };
+    return { ...(await acts.runActs[name](found, world)), back: `runs/${query.run}` };
   }
   if (name === 'publish-now') {
     const target = targetNamed(world.settings, query.target);
-    return { ...(await targetActs[name](target, world)), back: `targets/${query.target}` };
+    return { ...(await acts.publishNow(target, world)), back: `targets/${query.target}` };
+  }
+  if (name === 'allow-deletes') {
+    const connector = connectorNamed(world.settings, query.connector);
+    return { ...(await acts.allowDeletes(connector, world)), back: `connectors/${query.connector}` };
   }
   const { connectors, rest } = await choose(query, world, choices[name]);
-  const act = await connectorActs[name](connectors, world);
+  const act = await acts.connectorActs[name](connectors, world);
   const back = query.connector === '' ? '' : `connectors/${query.connector}`;
   return { ...act, says: [...act.says, ...rest], back };
 }
@@ -55,11 +59,10 @@ interface Choice {
 const isPaused = ({ overview }: ListedConnector): boolean => (overview?.paused ?? null) !== null;
 const isActive = (one: ListedConnector): boolean => !isPaused(one);
 
-const choices: Readonly<Record<keyof typeof connectorActs, Choice>> = {
+const choices: Readonly<Record<keyof typeof acts.connectorActs, Choice>> = {
   'run-now': { isFor: isActive, others: 'paused', nothing: 'Nothing to run, resume first' },
   pause: { isFor: isActive, others: 'paused already', nothing: 'Nothing to pause' },
   resume: { isFor: isPaused, others: 'not paused', nothing: 'Nothing to resume' },
-  'allow-deletes': { isFor: () => true, others: '', nothing: '' },
 };
 
 /** The connectors to act on; `rest` describes the others. Throws USAGE if there are none. */
@@ -77,7 +80,8 @@ async function choose(
   }
   const connectors = matching.filter(isFor).map((one) => one.connector);
   const left = matching.filter((one) => !isFor(one)).map((one) => one.connector);
-  const rest = left.length === 0 ? [] : [`${listOf(left)} ${left.length === 1 ? 'is' : 'are'} ${others}.`];
+  const rest =
+    left.length === 0 ? [] : [`${acts.listOf(left)} ${left.length === 1 ? 'is' : 'are'} ${others}.`];
   if (connectors.length === 0) throw usage(`${nothing}: ${rest.join(' ')}`);
   return { connectors, rest };
 }

@@ -138,6 +138,8 @@ describe('a person with a token that may act', () => {
       ['/act/cancel?run=nope', 'Expected the id of a run'],
       ['/act/pause?connector=nope', 'nope'],
       ['/act/allow-deletes?connector=newsletter', 'No deletes of newsletter are withheld'],
+      // Many are never allowed at once, nor the first of them.
+      ['/act/allow-deletes?q=members', 'Unknown connector'],
       ['/act/publish-now?target=nope', 'nope'],
     ] as const) {
       const { status, text } = await anna.ask(address);
