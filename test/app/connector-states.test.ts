@@ -114,6 +114,8 @@ notify: { ops: { type: webhook, url: "${receiver.url}" } }
     sample: () => sampleWorker(connectors, ledgers, [], systemClock.now()),
   });
   const { text } = await metrics.text();
+  // Each state counts, not the gravest alone.
+  expect(text).toContain('connector_state{connector="refused-paused",state="paused"} 1');
   const ofMetrics = (name: string): string =>
     healthWords.find((word) => text.includes(`connector_state{connector="${name}",state="${word}"} 1`)) ??
     'ok';
