@@ -44,7 +44,7 @@ interface RemoveRequest extends How {
   readonly connector: ConnectorSettings | null;
   readonly settings: LocalSettings;
   /** Called while no other process can use the connector, before its rows go. */
-  readonly beforeEnd: () => Promise<void>;
+  readonly beforeRows: () => Promise<void>;
 }
 
 /**
@@ -52,7 +52,7 @@ interface RemoveRequest extends How {
  * it. If it was killed or interrupted, call it again. Throws `ConnectorBusyError`.
  */
 export async function removeStored(request: RemoveRequest): Promise<SignedOut | null> {
-  const { name, sink: sinkSettings, connector, settings, clock, signal, beforeEnd } = request;
+  const { name, sink: sinkSettings, connector, settings, clock, signal, beforeRows } = request;
   if (connector !== null) checkFolder(connector);
   await using sink = await openSink(sinkSettings, { clock, signal });
   let signedOut: SignedOut | null = null;
@@ -61,7 +61,7 @@ export async function removeStored(request: RemoveRequest): Promise<SignedOut | 
     if (folder !== null) await rm(folder, { recursive: true, force: true });
     const isSignedIn = connector?.address.kind === 'direct' && connector.address.signIn !== null;
     if (isSignedIn) signedOut = await signOut({ settings, connector, clock }, signal);
-    await beforeEnd();
+    await beforeRows();
   };
   const holder = holderOf({ command: `connector-sync connectors remove ${name}`, clock });
   await sink.repair.remove(name, { holder, before });

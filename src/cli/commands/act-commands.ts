@@ -79,9 +79,6 @@ Examples:
         }
       },
     }),
-    /**
-     * Writes the pause to the ledger first: workers check it there before every run. Redis then forgets the schedule.
-     */
     pause: command({
       description: 'Stop starting scheduled runs of these connectors until they are resumed.',
       argument: ['<connector...>', 'names from the config'],
@@ -108,7 +105,6 @@ Example:
         await perform(context, connectorActs.resume, chosenConnectors(await context.settings(), names));
       },
     }),
-    /** Throws QUEUE_UNAVAILABLE within two seconds, USAGE for a paused connector; nothing is queued in these cases. */
     run: command({
       description: 'Have a worker run these connectors now.',
       argument: ['<connector...>', 'names from the config'],

@@ -394,7 +394,7 @@ async function remove(context: CommandContext, leaving: Leaving): Promise<void> 
   };
   for (const { sink } of stored) {
     const request = { name, sink, connector: known, settings, clock, signal };
-    const signedOut = await removeStored({ ...request, beforeEnd: endInConfig });
+    const signedOut = await removeStored({ ...request, beforeRows: endInConfig });
     if (signedOut?.kind === 'removed' || signedOut?.kind === 'failed') {
       terminal.note('Its sign-in is removed here; end its access at the service too.');
     }
