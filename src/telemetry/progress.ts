@@ -19,7 +19,7 @@ interface Listing {
   total: number | null;
 }
 
-/** The run at one moment: terminals, lines for pipes and pages show this and nothing else. */
+/** The run at one moment: terminals and lines for pipes show this and nothing else. */
 type ProgressSnapshot = ReturnType<ReturnType<typeof openProgress>['snapshot']>;
 type EntitySnapshot = ProgressSnapshot['entities'][number];
 
@@ -204,7 +204,7 @@ const failureTexts: Partial<Record<ErrorCode, string>> = {
   BODY_INVALID: 'unusable answer',
 };
 
-/** `check the credentials: cannot reach us10.api.mailchimp.com: connection refused, attempt 3 of 6, next in 8 s`. */
+/** `check the credentials: us10.api.example.com: host name not found (ENOTFOUND), attempt 3 of 6, next in 8 s`. */
 export function retryText(
   { code, message, attempt, attempts }: Omit<Retry, 'nextAtMs'>,
   waitMs: number,
