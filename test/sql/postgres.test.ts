@@ -10,6 +10,7 @@ import {
 import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { rootCertificates } from 'node:tls';
 import pg from 'pg';
 import { expect, onTestFinished, describe, afterAll, beforeAll } from 'vitest';
@@ -31,7 +32,7 @@ import { benchOfTest } from '../contracts/sink/use-bench.ts';
 import { cliSecret, startCliService, writeCliConfig } from '../support/cli-world.ts';
 import { startRelay } from '../support/postgres-proxy.ts';
 import { it } from '../support/it.ts';
-import { sharedPostgres, startPostgres, type PrivatePostgres } from '../support/postgres.ts';
+import { askPostgres, sharedPostgres, startPostgres, type PrivatePostgres } from '../support/postgres.ts';
 import { callCli } from '../support/run-cli.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { hostileText } from '../support/sinks/hostile-texts.ts';
@@ -57,6 +58,27 @@ it('writes again after a connection was lost before there was anything to look a
   server.afterLoss(async ({ place }) => await Promise.resolve(looks.push(place)));
   expect(await write()).toEqual([{ one: 1 }]);
   expect(looks, 'no connection was lost since').toEqual([]);
+});
+
+// Proves promise 1.2
+it('reads a state for as long as it takes, whatever timeouts the role has', async () => {
+  const { url, connection } = await sharedPostgres();
+  const timeouts = ['statement_timeout', 'idle_in_transaction_session_timeout'];
+  const set = timeouts.map((name) => `ALTER ROLE hasty SET ${name} = '200ms'`);
+  await askPostgres(url, 'CREATE ROLE hasty LOGIN SUPERUSER', ...set);
+  await using server = openServer({
+    connection: { ...connection, user: 'hasty' },
+    direct: null,
+    schema: 'unused',
+    connections: 1,
+    durability: 'normal',
+    explain: (error) => error,
+  });
+  await using snapshot = await server.openSnapshot();
+  const slow = async () => await snapshot.read(async (tx) => await tx.rows('SELECT 1 AS one, pg_sleep(0.3)'));
+  expect(await slow()).toMatchObject([{ one: 1 }]);
+  await setTimeout(300);
+  expect(await slow(), 'after a pause').toMatchObject([{ one: 1 }]);
 });
 
 it.each([1, 2])('reports a connection that breaks at its first question, with hosts: %i', async (count) => {
