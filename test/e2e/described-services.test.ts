@@ -527,8 +527,8 @@ describe('times', () => {
       let date = 'Fri, 01 May 2026 10:00:00 GMT';
       const service = await describedService({
         definition: entity,
-        respond: (request, index) => {
-          const reply = answer(request, index);
+        respond: async (request, index) => {
+          const reply = await answer(request, index);
           return typeof reply === 'function' ? reply : { ...reply, headers: { date } };
         },
       });
