@@ -54,7 +54,8 @@ export function valueAtKey(
 
 /** A member in either spelling: `has_more`, `hasMore`. */
 export function memberInAnySpelling(object: JsonObject, name: string): JsonValue | undefined {
-  for (const spelling of [name, toCamelCase(name), toSnakeCase(name)]) {
+  const snakeCase = name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+  for (const spelling of [name, toCamelCase(name), snakeCase]) {
     const value = memberOf(object, spelling);
     if (value !== undefined) return value;
   }
@@ -63,10 +64,6 @@ export function memberInAnySpelling(object: JsonObject, name: string): JsonValue
 
 function toCamelCase(key: string): string {
   return key.replace(/_([a-z0-9])/g, (_found, letter: string) => letter.toUpperCase());
-}
-
-function toSnakeCase(key: string): string {
-  return key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
 /** Sets the value at this path in a copy of the object; a value on the way that is no object is replaced by one. */

@@ -215,11 +215,12 @@ function createParquetFile(path: string, record: readonly RecordColumn[]) {
   };
   const file = explained(() => openPrivateFile(path));
   const sink = new HashedFile(file);
+  const jsonColumns = columns.flatMap(({ isJson, element }) => (isJson === true ? [element.name] : []));
   const writer = new ParquetWriter({
     writer: sink,
     schema: [{ name: 'row', num_children: columns.length }, ...columns.map(({ element }) => element)],
     createdBy: 'connector-sync',
-    kvMetadata: [{ key: jsonColumnsKey, value: JSON.stringify(namesOfJson(columns)) }],
+    kvMetadata: [{ key: jsonColumnsKey, value: JSON.stringify(jsonColumns) }],
     ...compression,
   });
   let group = newGroup(columns);
@@ -261,10 +262,6 @@ function createParquetFile(path: string, record: readonly RecordColumn[]) {
 
 /** In the metadata of the footer: an array of the names of columns that hold JSON text. */
 const jsonColumnsKey = 'connector-sync.json-columns';
-
-function namesOfJson(columns: readonly ParquetColumn[]): readonly string[] {
-  return columns.filter(({ isJson }) => isJson === true).map(({ element }) => element.name);
-}
 
 /** Node.js has zstd since 22.15. */
 const zstd = 'zstdCompressSync' in zlib ? (zlib.zstdCompressSync as (bytes: Uint8Array) => Uint8Array) : null;

@@ -349,6 +349,7 @@ function tableOf(
 ) {
   const { connector, entity, generation, schema, key, columns } = published;
   const described = declared === null ? null : describedTable(declared);
+  const read = declared?.connector.entities.get(declared.entity.name);
   return {
     connector,
     entity,
@@ -367,7 +368,7 @@ function tableOf(
       description: described?.columns[column.field] ?? null,
     })),
     /** `freshWithin`: how old rows may be before a person should check; null: it is not set. */
-    freshWithinMs: declared === null ? null : freshWithinOf(declared),
+    freshWithinMs: read?.freshWithinMs ?? declared?.connector.freshWithinMs ?? null,
     /** All files of the generation, snapshots included; relative to the root of the target, with `/`. */
     glob: globOf(published, place),
     /** Files of its state at the newest publication; null: nothing is published. */
@@ -384,10 +385,6 @@ function describedTable({ connector, entity, table }: Declared): DescribedTable 
   const parents = connector.entities.get(entity.name)?.parents ?? [];
   const name = entityOfHistory(table.entity) ?? table.entity;
   return describeTables(entity, parents).find((one) => one.entity === name) ?? null;
-}
-
-function freshWithinOf({ connector, entity }: Declared): number | null {
-  return connector.entities.get(entity.name)?.freshWithinMs ?? connector.freshWithinMs;
 }
 
 /** A file of an entity's state at the newest publication. */

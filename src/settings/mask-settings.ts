@@ -299,11 +299,6 @@ function isHashed(text: string): boolean {
   return hashedText.test(text);
 }
 
-/** Identifies the key by its hash of a constant, which reveals nothing about the key. */
-function maskKeyId(key: Secret): string {
-  return hmac(keyOf(key), 'connector-sync mask key id').slice(0, 8);
-}
-
 /**
  * Opens the mask of one entity. Without the key, which may be missing where nothing is read, it throws instead of
  * masking.
@@ -313,7 +308,8 @@ export function openRecordMask(rules: MaskRules, key: Secret | null): RecordMask
     const nothing = { record: noKey, stored: noKey, rawKey: noKey, seal: noKey, open: noKey };
     return { fingerprint: '', keyId: '', ...nothing };
   }
-  const keyId = maskKeyId(key);
+  // A hash of a constant tells keys apart, and reveals nothing about them.
+  const keyId = hmac(keyOf(key), 'connector-sync mask key id').slice(0, 8);
   const fields = [...rules.fields].toSorted(([left], [right]) => (left < right ? -1 : 1));
   const about = writeJson([maskVersion, fields, rules.unknownFields, keyId]);
   const fingerprint = hash('sha256', about, 'hex').slice(0, 32);

@@ -155,7 +155,9 @@ export function readPostgresUrl(text: string, note: NoteText) {
     socket === null
       ? places.split(',').map((place) => hostOf(place, note))
       : [socketOf(socket, places, note)];
-  const file = rootFile(options.get('sslrootcert'));
+  const given = options.get('sslrootcert');
+  // "system" is libpq's name for the certificates that the system trusts, the default here.
+  const file = given === '' || given === 'system' ? null : given;
   const sslmode = sslmodeOf(options.get('sslmode'), hosts, file, note);
   return {
     /**
@@ -189,11 +191,6 @@ function socketOf(folder: string, place: string, note: NoteText): Host {
     note('expected no host in front of the database, because host= names a folder');
   }
   return { host: folder, port };
-}
-
-/** `system` is libpq's name for the certificates that the system trusts, the default here. */
-function rootFile(given: string | null): string | null {
-  return given === null || given === '' || given === 'system' ? null : given;
 }
 
 /** The default is verified TLS, and no TLS on this machine unless a file with trusted certificates is given. */

@@ -46,7 +46,8 @@ export async function askForJson(asked: Asked, session: Session, signal: AbortSi
       answer = await sendOnce(session.transport.send, asked, wire, signal);
       noteRemaining(answer, opened, session);
       if (!isSuccess(answer.status)) throw failureOf(answer, sent, session);
-      hasBody = asked.mayLackBody !== true || !isBlank(answer.body);
+      hasBody =
+        asked.mayLackBody !== true || answer.body.byteLength > 16 || textOfBody(answer.body).trim() !== '';
       if (hasBody) value = readJsonAnswer(answer, sent.secrets);
       if (isFailed(session.upstream, value)) throw failureOf(answer, sent, session);
     } finally {
@@ -74,10 +75,6 @@ export async function askForJson(asked: Asked, session: Session, signal: AbortSi
       redact: (text: string): string => redactMessage(text, sent.secrets),
     };
   });
-}
-
-function isBlank(body: Buffer): boolean {
-  return body.byteLength <= 16 && textOfBody(body).trim() === '';
 }
 
 /**

@@ -163,11 +163,12 @@ function readParameter(param: JsonObject, schemas: Schemas): Parameter {
   const stated = textIn(param, 'in');
   const place = stated === 'path' || stated === 'header' || stated === 'body' ? stated : 'query';
   const isFilled = partIn(param, `${prefix}param-config-inject`) !== undefined;
+  const type = schemas.typeOf(schema);
   return {
     name: declarable(sent),
     sent,
     place,
-    type: paramType(schemas, schema),
+    type: type === 'any' ? 'string' : type,
     isRequired: place === 'path' || partIn(param, 'required') === true,
     schema,
     description: oneLine(textIn(param, 'description') ?? textIn(schema, 'description') ?? '', 1000),
@@ -183,11 +184,6 @@ const paramName = /^[A-Za-z$][A-Za-z0-9_.$[\]-]{0,63}$/;
 export function declarable(name: string): string {
   if (isReservedName(name)) return `${wordsOf(name).join('_')}_`;
   return paramName.test(name) ? name : wordsOf(name).join('_').slice(0, 64);
-}
-
-function paramType(schemas: Schemas, schema: JsonObject): Parameter['type'] {
-  const type = schemas.typeOf(schema);
-  return type === 'any' ? 'string' : type;
 }
 
 /** Objects within objects of a body; defaults that lie deeper are not found. */

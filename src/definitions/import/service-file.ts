@@ -219,7 +219,7 @@ export function serverOf({ root, isPlain }: ServiceFile): Server {
       : stated;
     // OpenAPI demands the default. In a connector.yaml, such a name may tell accounts apart.
     if (isPath && isPlain && fallback !== null) return fallback;
-    if (isPath || !choices.every(isHostPart)) {
+    if (isPath || !choices.every((text) => /^[a-z0-9][a-z0-9.-]*$/.test(text))) {
       // The file shows only the default of a value that a program computes from its choices.
       const shown = fallback === null ? stated : [fallback];
       const such = shown.length === 0 ? '' : ` (such as ${oneLine(shown.join(', '), 100)})`;
@@ -237,10 +237,6 @@ export function serverOf({ root, isPlain }: ServiceFile): Server {
   const whole = /^https?:/.test(filled) ? filled : `https://${filled}`;
   const baseUrl = whole.replace(/\/+$/, '');
   return { kind: 'found', baseUrl, host, open: open.length === 0 ? null : open.join('; ') };
-}
-
-function isHostPart(text: string): boolean {
-  return /^[a-z0-9][a-z0-9.-]*$/.test(text);
 }
 
 /** A name that is the whole host has dots in it. */

@@ -3,7 +3,7 @@ import { Document, isCollection, isMap, isPair, isScalar, visit, type Pair } fro
 import { withValueAt, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { YamlPath } from '../read-yaml.ts';
 import { type EntityPlan, getsOwnKind, namesKey, neededParams } from './entity-plan.ts';
-import { type Operation, type Parameter } from './operation.ts';
+import type { Operation } from './operation.ts';
 import type { Paging, Told } from './paging.ts';
 import { holdsTemplate, oneLine, plainText } from './schemas.ts';
 import type { ModeName } from './sent-values.ts';
@@ -225,13 +225,10 @@ function listParams(
     if (!isNeeded && (param.isRequired || place === 'header' || place === 'body')) return [];
     if (mode === 'direct' && !isNeeded && type === 'object') return [];
     const isRequired = isNeeded && (filled.has(name) || place === 'path');
-    return [[name, isRequired ? { type: pathType(param), required: true } : { type }]];
+    if (!isRequired) return [[name, { type }]];
+    return [[name, { type: place === 'path' && type !== 'integer' ? 'string' : type, required: true }]];
   });
   return Object.fromEntries([...own, ...Object.entries(ofPaging)]);
-}
-
-function pathType({ type, place }: Parameter): JsonValue {
-  return place === 'path' && type !== 'integer' ? 'string' : type;
 }
 
 /**
