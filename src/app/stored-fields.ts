@@ -46,11 +46,23 @@ export async function storedIn({ connector, table }: EntityTarget): Promise<stri
 export type RecordKey = ReturnType<typeof parseRecordKey>;
 
 /**
- * Parses `name=value` texts, one for each field of the table's key. Throws USAGE for missing, unknown, doubled and
- * unfitting ones.
+ * Parses `name=value` texts, one for each field of the table's key, or `<entity>/<value>` with the values of the key in
+ * its order. Throws USAGE for missing, unknown, doubled and unfitting ones.
  */
 export function parseRecordKey(table: EntityTable, texts: readonly string[]) {
-  return recordKey(table, texts.map(pairOf), { flag: '--key', each: '--key <name>=<value>' });
+  const [path = ''] = texts;
+  const isPath = texts.length === 1 && path.startsWith(`${table.entity}/`);
+  const pairs = isPath ? pairsOf(table, path.slice(table.entity.length + 1)) : texts.map(pairOf);
+  return recordKey(table, pairs, { flag: '--key', each: '--key <name>=<value>' });
+}
+
+/** A key of one field may contain slashes. */
+function pairsOf({ key }: EntityTable, path: string): readonly (readonly [name: string, text: string])[] {
+  const values = key.length === 1 ? [path] : path.split('/');
+  if (values.length <= key.length) return values.map((value, index) => [key[index] ?? '', value]);
+  throw usage(
+    `--key: expected values of ${key.join(', ')}, got "${path}". A value with a slash is given as --key <name>=<value>.`,
+  );
 }
 
 function pairOf(text: string): readonly [name: string, text: string] {

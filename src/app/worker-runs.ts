@@ -1,9 +1,8 @@
-import { type Clock, instant } from '../core/clock.ts';
+import type { Clock } from '../core/clock.ts';
 import { isPutOff } from '../core/errors.ts';
 import { windowText } from '../engine/plan-run.ts';
 import type { RunJob, RunRequest } from '../jobs/worker-context.ts';
 import { connectorNamed } from '../settings/choices.ts';
-import { nextRunMs } from '../settings/cron.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import { levelByOutcome, type Log, logRunEvent } from '../telemetry/log.ts';
@@ -106,7 +105,6 @@ export function workerRunEnd(metrics: Metrics, log: Log): OnRunEnd {
 
 function endFields(connector: ConnectorSettings, report: RunReport): object {
   const { run, outcome, error, resumeAt } = report;
-  const next = nextRunMs(connector.schedule, report);
   const withheld = report.entities.reduce((sum, entity) => sum + entity.withheld, 0);
   return {
     connector: connector.name,
@@ -116,7 +114,6 @@ function endFields(connector: ConnectorSettings, report: RunReport): object {
     read: recordsRead(report),
     written: rowsWritten(report),
     ms: tookMs(report),
-    next: next === null ? null : instant(next),
     ...(error === null ? {} : { code: error.code, error: error.message }),
     ...(resumeAt === null ? {} : { resumeAt }),
     ...(withheld === 0 ? {} : { withheld }),

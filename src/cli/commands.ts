@@ -38,7 +38,7 @@ const descriptions = {
   applications: 'Manage the clients of the API that "connector-sync serve" serves: client ids and secrets.',
   reload: 'Make the workers read their config again.',
   worker: 'Sync connectors on their schedules until stopped; needs Redis. Logs to stderr, see LOG_LEVEL.',
-  schedule: 'Pause, resume and start scheduled runs.',
+  schedule: 'Show, pause, resume and start scheduled runs.',
   notify: 'Test the channels that notify people, and show what waits for them.',
   schema: 'Compare stored records with their definition.',
   config: 'Show the config as understood, and its format.',

@@ -81,6 +81,14 @@ export async function openQueues(settings: Pick<Settings, 'redis'>) {
         const { id, isNew } = await addPublication(publications, target, defaultTimings, { by });
         return { isNew, state: await publications.getJobState(id) };
       }),
+    /** When Redis has a connector run next, jitter left out, as a function; null: it has no schedule of it. */
+    nextRuns: () =>
+      answered(async () => {
+        const schedulers = await queues.ticks.getJobSchedulers(0, -1);
+        const nextMs = new Map(schedulers.map(({ key, next = null }) => [key, next]));
+        return (sinkId: string, connector: ConnectorName) =>
+          nextMs.get(schedulerId(sinkId, connector)) ?? null;
+      }),
     /** Does nothing if there is no schedule. */
     removeSchedule: (sinkId: string, connector: ConnectorName) =>
       answered(() => queues.ticks.removeJobScheduler(schedulerId(sinkId, connector))),

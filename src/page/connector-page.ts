@@ -16,7 +16,7 @@ import { damageAdvice, damageText } from '../sinks/sink-access.ts';
 import type { DriftRow } from '../sinks/readings.ts';
 import type { EntityStatus, RunSummary } from '../sinks/ledger-reader.ts';
 import { count, counted, duration, printable } from '../telemetry/format.ts';
-import { actionDetail, keylessText, signInText } from '../wording/connector-text.ts';
+import { actionDetail, keylessText, scheduleText, signInText } from '../wording/connector-text.ts';
 import {
   completenessTexts,
   missingLines,
@@ -139,14 +139,7 @@ export function connectorPage(data: ConnectorData, world: PageWorld): string {
       ['Reads', html`${definition.name}`],
       ['Into', html`sink ${sink.name}`],
       ['Rows', count(overview?.rows ?? 0)],
-      [
-        'Schedule',
-        schedule === null
-          ? 'none: by hand'
-          : schedule.kind === 'cron'
-            ? html`<code>${schedule.pattern}</code> ${schedule.timezone}`
-            : `every ${formatDuration(schedule.everyMs)}`,
-      ],
+      ['Schedule', scheduleText(schedule)],
       ['Next run', nextRunText(connector, overview, nowMs)],
       ['Last run', lastRunText(overview, root, nowMs)],
       ['Sign-in', signIn === null ? null : signInText(signIn, name, program)],

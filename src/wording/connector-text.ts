@@ -9,6 +9,7 @@ import { firstNames } from '../definitions/suggest-name.ts';
 import { wholeJson } from '../core/canonical-json.ts';
 import type { EntityTarget } from '../settings/choices.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
+import { formatDuration } from '../settings/texts.ts';
 import {
   type NotedAction,
   type StoredMask,
@@ -115,6 +116,14 @@ function because({ message }: { readonly code: ErrorCode; readonly message?: str
 /** A pause that is over by this clock is not counted down. */
 function countdownText(ms: number): string {
   return ms <= 0 ? '' : `, in ${roughly(ms)}`;
+}
+
+/** A connector's schedule as its config has it, except its jitter. */
+export function scheduleText(schedule: ConnectorSettings['schedule']): string {
+  if (schedule === null) return 'none: by hand';
+  return schedule.kind === 'cron'
+    ? `${schedule.pattern} ${schedule.timezone}`
+    : `every ${formatDuration(schedule.everyMs)}`;
 }
 
 /** State of a sign-in by a person, and the solution of its problems. */

@@ -351,6 +351,7 @@ describe('every command with --json', () => {
     ['search newsletter/lists --filter {"no":1}', 2],
     ['applications list --data served'],
     ['reload', 2],
+    ['schedule list'],
     ['schedule pause newsletter --reason test'],
     ['schedule resume newsletter'],
     ['notify status'],

@@ -75,6 +75,7 @@ describe('without credentials', () => {
       ['CONNECTOR_API_CLIENT_ID', 'absent', 'REDIS_URL'],
     ],
     [['schedule', 'apply'], ['REDIS_URL']],
+    [['schedule', 'list'], ['REDIS_URL']],
     [['check'], ['CONNECTOR_API_CLIENT_ID', 'absent', 'REDIS_URL', 'BOARD_TOKEN']],
   ])('%j names all that it misses, at once, with its line', async (args, missing) => {
     const { code, stderr } = await bare(...args);

@@ -75,7 +75,8 @@ describe('purge', () => {
     await world.json('sync', 'newsletter', '--select', 'list_members');
     const { list, id, email } = await aMember();
     const key = ['--key', `list_id=${list}`, '--key', `id=${id}`];
-    const [look] = await world.json('purge', 'newsletter/list_members', ...key, '--dry-run');
+    const path = ['--key', `list_members/${list}/${id}`];
+    const [look] = await world.json('purge', 'newsletter', ...path, '--dry-run');
     expect(look).toMatchObject({ isDone: false, records: 1 });
     expect(filesWith(world.folder, email).length).toBeGreaterThan(0);
     const [done] = await world.json('purge', 'newsletter/list_members', ...key);
@@ -87,7 +88,7 @@ describe('purge', () => {
       left: [],
     });
     for (const value of [email, id]) expect(JSON.stringify(done)).not.toContain(value);
-    const explained = await world.cli('explain', 'newsletter/list_members', ...key);
+    const explained = await world.cli('explain', 'newsletter/list_members', ...path);
     expect(explained).toMatchObject({ code: 0, stdout: expect.stringContaining('was purged at') as string });
   });
 
@@ -203,8 +204,10 @@ connectors:
     expect(file).toMatchObject({ code: 2, stderr: expect.stringMatching(/--where: .*none\.json/) as string });
     const none = await world.cli('purge', 'newsletter/lists');
     expect(none).toMatchObject({ code: 2, stderr: expect.stringContaining('--where') as string });
-    const short = await world.cli('purge', 'newsletter/list_members', '--key', 'list_id=a1');
+    const short = await world.cli('purge', 'newsletter', '--key', 'list_members/a1');
     expect(short).toMatchObject({ code: 2, stderr: expect.stringContaining('missing: id') as string });
+    const long = await world.cli('purge', 'newsletter', '--key', 'list_members/a1/b/c');
+    expect(long).toMatchObject({ code: 2, stderr: expect.stringContaining('got "a1/b/c"') as string });
     const empty = await world.cli('purge', 'newsletter/lists', '--key', 'id=a1');
     expect(empty).toMatchObject({ code: 2, stderr: expect.stringContaining('holds nothing') as string });
   });

@@ -56,22 +56,37 @@ async function listed(): Promise<Readonly<Record<string, Readonly<Record<string,
   return Object.fromEntries(connectors.map((one) => [one['connector'], one]));
 }
 
-it('says in status when each comes next, by its schedule and its last run', async () => {
-  await cli('sync', 'newsletter', '--select', 'lists');
-  await redisIsDown();
-  const { stdout } = await cli('status');
-  const next = String.raw`\d{4}-\d\d-\d\dT\d\d:(00|30):00Z \(in (\d+m|\d+s)\)`;
-  expect(stdout).toMatch(new RegExp(`^  next run ${next}$`, 'm'));
-  expect(stdout).toMatch(/^wiki: new; not synced yet .*$(?!\n {2}next run)/m);
-  expect(await listed()).toMatchObject({
-    newsletter: { next: expect.stringMatching(/:[03]0:00/) as string },
-    wiki: { next: null },
+describe('schedule list', () => {
+  it('says when Redis has each connector run next, before any run, and after one by hand', async () => {
+    await cli('schedule', 'apply');
+    const first = jsonLines(await cli('schedule', 'list', '--json'));
+    expect(first).toMatchObject([
+      {
+        connectors: [
+          { connector: 'newsletter', sink: 'main', next: expect.stringMatching(/:[03]0:00/) as string },
+          { connector: 'wiki', sink: 'main', schedule: { kind: 'every', everyMs: 3_600_000 } },
+        ],
+      },
+    ]);
+    await cli('sync', 'wiki', '--select', 'users');
+    expect(jsonLines(await cli('schedule', 'list', '--json'))).toEqual(first);
+    const { stdout } = await cli('schedule', 'list');
+    const [heading, newsletter, wiki] = stdout.split('\n');
+    expect(heading).toMatch(/^connector +schedule +next run$/);
+    expect(newsletter).toMatch(/^newsletter +\*\/30 \* \* \* \* Europe\/Berlin +\S+:[03]0:00Z \(in \S+.*\)$/);
+    expect(wiki).toMatch(/^wiki +every 1h +\S+Z \(.+\)$/);
+    expect((await cli('schedule', 'list', 'wiki')).stdout).not.toContain('newsletter');
   });
-});
 
-it('says of an interval the latest time, which a run by hand does not move', async () => {
-  await cli('sync', 'wiki', '--select', 'users');
-  expect((await cli('status', 'wiki')).stdout).toMatch(/^ {2}next run by \S+Z \(in (?:59m|1h)[^)]*\)$/m);
+  it('says so where Redis has no schedule, and ends with 1 without Redis', async () => {
+    expect((await cli('schedule', 'list')).stdout).toMatch(/^wiki +every 1h +paused, or not in Redis yet$/m);
+    await cli('schedule', 'apply');
+    await cli('schedule', 'pause', 'wiki');
+    const [{ connectors } = {}] = jsonLines(await cli('schedule', 'list', 'wiki', '--json'));
+    expect(connectors).toMatchObject([{ connector: 'wiki', next: null }]);
+    await redisIsDown();
+    expect((await cli('schedule', 'list')).code).toBe(1);
+  });
 });
 
 describe('schedule apply', () => {

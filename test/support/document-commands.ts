@@ -49,6 +49,7 @@ export const unrunCommands: readonly UnrunCommand[] = [
     line: 'connector-sync schedule resume newsletter',
     why: 'asks the Redis of the config where the sink is',
   },
+  { line: 'connector-sync schedule list', why: 'needs Redis' },
   { line: 'connector-sync schedule run newsletter', why: 'needs Redis' },
   { line: 'connector-sync ui', why: 'serves until it is stopped' },
 ];

@@ -9,25 +9,57 @@ import {
 } from '../../app/acts.ts';
 import { findRun } from '../../app/find-run.ts';
 import { locateSink, servedSink, openQueuesOf } from '../../app/reach-queues.ts';
+import { instant } from '../../core/clock.ts';
 import { usage } from '../../core/errors.ts';
 import type { ServedSink } from '../../jobs/worker-context.ts';
 import { chosenConnectors, connectorNamed, entityTarget, sinksOf } from '../../settings/choices.ts';
 import type { LocalSettings } from '../../settings/settings.ts';
 import { processUser } from '../../sinks/requests.ts';
-import { counted, printable } from '../../telemetry/format.ts';
+import { comingUp, counted, printable } from '../../telemetry/format.ts';
+import { scheduleText } from '../../wording/connector-text.ts';
 import { command, type CommandContext } from '../command.ts';
-import { countTable } from '../output/text-table.ts';
+import { countTable, leftColumns, textTable } from '../output/text-table.ts';
 
 export const schedule = command({
   help: `
 Examples:
+  $ connector-sync schedule list                     when does each connector run next?
   $ connector-sync schedule run newsletter           run now, by a worker
   $ connector-sync schedule pause wiki --reason 'the service is being moved'
   $ connector-sync schedule resume wiki
 
-Schedules are set in the config; workers copy them to Redis once a minute. "connector-sync status" says when each connector
-runs next.`,
+Schedules are set in the config; workers copy them to Redis once a minute.`,
   commands: {
+    list: command({
+      description: 'List connectors with their schedule, and when Redis has each run next.',
+      argument: ['[connector...]', 'names from the config, * stands for any text (default: all)'],
+      run: async (context, _flags, names) => {
+        const settings = await context.settings('redis');
+        const connectors = chosenConnectors(settings, names);
+        await using queues = await openQueuesOf(settings);
+        const nextRunMs = await queues.nextRuns();
+        const idOf = new Map<string, string>();
+        for (const { name } of sinksOf(connectors)) {
+          idOf.set(name, (await queues.registeredSink(name))?.id ?? '');
+        }
+        const listed = connectors.map(({ name, sink, schedule: times }) => {
+          const ms = nextRunMs(idOf.get(sink.name) ?? '', name);
+          return {
+            connector: name,
+            sink: sink.name,
+            schedule: times,
+            next: ms === null ? null : instant(ms),
+          };
+        });
+        context.terminal.printJson({ connectors: listed });
+        const rows = listed.map(({ connector, schedule: times, next }) => {
+          const none = times === null ? '' : 'paused, or not in Redis yet';
+          const when = next === null ? none : comingUp(Date.parse(next), context.clock.now());
+          return [connector, scheduleText(times), when];
+        });
+        context.terminal.print(...textTable(leftColumns('connector', 'schedule', 'next run'), rows));
+      },
+    }),
     /**
      * Writes the schedules of every sink whose files are on this machine; other machines write those of their sinks.
      */
@@ -64,11 +96,7 @@ Examples:
         }
         const { written, kept, removed } = await writeSchedules(settings, queues, served, takeOver);
         terminal.printJson({ written, kept, removed, elsewhere });
-        for (const [what, names] of [
-          ['written', written],
-          ['unchanged', kept],
-          ['removed', removed],
-        ] as const) {
+        for (const [what, names] of Object.entries({ written, unchanged: kept, removed })) {
           if (names.length > 0) terminal.print(`${what}: ${names.join(', ')}`);
         }
         if (written.length + kept.length + removed.length === 0) terminal.print('No schedules to write.');

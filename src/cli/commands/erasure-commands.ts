@@ -27,7 +27,7 @@ import { readFilter } from './search.ts';
 import { pruneConnector } from '../../app/apply-retention.ts';
 
 const options = {
-  '-k, --key <name=value...>': 'every field of the key of one record',
+  '-k, --key <name=value...>': 'every field of the key of one record, or <entity>/<key>',
   '--where <json>':
     'all records that a filter of search finds, deleted and quarantined ones too; @file reads a file',
   '--quarantine': 'all that is in quarantine, with or without a key',
@@ -40,7 +40,7 @@ const options = {
 export const purge = command({
   argument: [
     '<connector/entity>',
-    'such as newsletter/list_members; the connector with --where or --quarantine (all its entities)',
+    'such as newsletter/list_members; the connector with --where or --quarantine (all its entities) or --key <entity>/<key>',
   ],
   options,
   help: `
@@ -49,6 +49,7 @@ What it removed stays away, also while the API still lists it. docs/guides/erasu
 
 Examples:
   $ connector-sync purge newsletter/list_members --key list_id=a1 --key id=62eeb292278cc15f5817cb78f7790b08 --dry-run
+  $ connector-sync purge newsletter --key list_members/a1/62eeb292278cc15f5817cb78f7790b08
   $ connector-sync purge newsletter --where '{"eq": {"email_address": "ann@example.com"}}' --json > ann.json
   $ connector-sync purge newsletter --unmasked --dry-run`,
   run: async (context, flags, name) => {
@@ -119,7 +120,9 @@ function purgeTarget(settings: LocalSettings, name: string, flags: PurgeFlags): 
   if (!name.includes('/') && flags.key.length === 0 && (flags.where !== undefined || flags.quarantine)) {
     return { name, connector: connectorNamed(settings, name), entities: connectorTargets(settings, name) };
   }
-  const target = entityTarget(settings, name);
+  const [entity = '', ...rest] = (flags.key[0] ?? '').split('/');
+  const isNamed = name.includes('/') || rest.length === 0 || entity.includes('=');
+  const target = entityTarget(settings, isNamed ? name : `${name}/${entity}`);
   return { ...target, entities: [target] };
 }
 

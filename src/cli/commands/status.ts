@@ -1,14 +1,12 @@
 import { countWords, healthOf } from '../../app/connector-health.ts';
 import { overviewOf, readOverviewsOfReadable } from '../../app/connector-states.ts';
 import { failureLimit, readStatuses, type StoredConnector } from '../../app/read-statuses.ts';
-import { instant } from '../../core/clock.ts';
 import { type Health, healthWords } from '../../core/health.ts';
 import { chosenConnectors } from '../../settings/choices.ts';
-import { nextRunMs } from '../../settings/cron.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';
 import { damageAdvice, damageText } from '../../sinks/sink-access.ts';
 import type { ConnectorStatus } from '../../sinks/ledger-reader.ts';
-import { comingUp, count, counted, printable, toTheMinute } from '../../telemetry/format.ts';
+import { count, counted, printable, toTheMinute } from '../../telemetry/format.ts';
 import {
   allowByAgeText,
   keylessText,
@@ -71,7 +69,6 @@ Examples:
           reason: reasonLine(health, connector.name, { program, nowMs }),
           lastRun: lastRun === null ? null : picked(lastRun, 'run', 'state', 'startedAt', 'finishedAt'),
           paused: paused === null ? null : picked(paused, 'since', 'reason'),
-          next: nextOf({ connector, paused, lastRun }),
           signIn,
           status,
           ...troubles,
@@ -103,9 +100,6 @@ function statusText(shown: StoredConnector, style: StatusStyle): readonly string
   const { connector, health, lastRun, status, failures, paused, purgeWork, signIn, unfinishedCopy } = shown;
   const { program, width } = style;
   const sink = `sink ${connector.sink.name}`;
-  const next = nextOf(shown);
-  // A run by hand leaves the times of an interval as they were: the next one may come earlier.
-  const by = connector.schedule?.kind === 'every' ? 'by ' : '';
   if (unfinishedCopy !== null) {
     const { from, to, since } = unfinishedCopy;
     return [
@@ -128,7 +122,6 @@ function statusText(shown: StoredConnector, style: StatusStyle): readonly string
       ? []
       : [`  ${signIn.needsPerson ? '! ' : ''}${signInText(signIn, connector.name, program)}`]),
     ...(paused === null ? [] : [`  schedule paused since ${paused.since}: ${printable(paused.reason)}`]),
-    ...(next === null ? [] : [`  next run ${by}${comingUp(Date.parse(next), style.nowMs)}`]),
   ];
   if (status === null) return heading;
   const keyless = keylessText(connector);
@@ -158,12 +151,6 @@ function statusText(shown: StoredConnector, style: StatusStyle): readonly string
     ...missingLines(shown, program).map((line) => `  ${line}`),
     ...quarantineText(shown, status),
   ];
-}
-
-/** When a worker starts the next run at the latest, before the jitter; past: none has started it yet. */
-function nextOf({ connector, paused, lastRun }: Pick<StoredConnector, 'connector' | 'paused' | 'lastRun'>) {
-  const nextMs = paused === null ? nextRunMs(connector.schedule, lastRun) : null;
-  return nextMs === null ? null : instant(nextMs);
 }
 
 /** Reasons that other lines of a status show. */
