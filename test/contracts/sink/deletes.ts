@@ -1,4 +1,4 @@
-import { expect, it as everywhere } from 'vitest';
+import { describe, expect, it as everywhere } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { EntityName } from '../../../src/core/names.ts';
@@ -22,6 +22,7 @@ import {
   membersTable,
   reading,
   refetch,
+  resetScope,
   start,
   record,
   rootOf,
@@ -205,6 +206,61 @@ export function sweeping(kind: SinkKind): void {
       await hand.finish();
     }
     expect(await bench().ledger('SELECT * FROM _sync_also')).toEqual([]);
+  });
+
+  describe.each([1, 2, 1_000])('decides the same with a limit of %i rows for a call, when a row', (limit) => {
+    const three = partition(members, { variant: 'three' });
+    const where = async (): Promise<readonly unknown[]> => [
+      await bench().ledger(
+        `SELECT p.params FROM news__members AS m JOIN _sync_partitions AS p ON p.id = m._partition WHERE m.id = '2'`,
+      ),
+      await bench().ledger(
+        'SELECT p.params FROM _sync_also AS also JOIN _sync_partitions AS p ON p.id = also.partition',
+      ),
+    ];
+
+    // Proves promise 4
+    it('was missed by two walks: the weaker proof is what its delete needs', async () => {
+      const { sink, sweep, begin } = await useRuns(bench(), both);
+      await (await sweep('r1', shows(['1'], ['2', '3']))).finish();
+      await (await sweep('r2', shows(['1', '2'], ['2', '3']))).finish();
+      const hand = await begin('r3');
+      await hand.walk(gone({ one: 'walk' }));
+      await hand.sweep(limit);
+      expect(await missingMembers(sink)).toMatchObject([{ keyText: key('2'), needs: 'walk' }]);
+    });
+
+    it('has moved to two partitions: the first one owns it', async () => {
+      const { sink, begin } = await useRuns(bench(), { roots: [one, two, three] });
+      const showing = (of: Readonly<Record<string, readonly string[]>>) => (partition: Partition) => ({
+        records: (of[variant(partition)] ?? []).map((id) => member(id)),
+      });
+      const first = await begin('r1');
+      await first.walk(showing({ one: ['1', '2'], two: ['3'], three: ['4'] }));
+      await first.sweep(limit);
+      await first.finish();
+      const hand = await begin('r2');
+      await hand.walk(showing({ one: ['1'], two: ['2', '3'], three: ['2', '4'] }));
+      await hand.sweep(limit);
+      expect(await where()).toEqual([[{ params: '{"variant":"two"}' }], [{ params: '{"variant":"three"}' }]]);
+      expect(await missingKeys(sink)).toEqual([]);
+    });
+
+    it('was shown elsewhere before a reset, and by no walk after it', async () => {
+      const { sink, lease, sweep, begin } = await useRuns(bench(), both);
+      await (await sweep('r1', shows(['1', '2'], ['3']))).finish();
+      const half = await begin('r2');
+      await half.walkOne(await partitionOf(half, 'two'), { records: [member('2'), member('3')] });
+      await half.finish('partial');
+      await lease[Symbol.asyncDispose]();
+      await sink.repair.reset(news, resetScope({ entity: members, tables: [membersTable], withData: false }));
+      const { begin: resume } = await useRuns(bench(), both, { sink });
+      const hand = await resume('r3');
+      expect(hand.started).toMatchObject({ continues: 'r2' });
+      await hand.walk(shows(['1'], ['3']));
+      await hand.sweep(limit);
+      expect(await missingKeys(sink)).toEqual([key('2')]);
+    });
   });
 
   it('gives a row that returns elsewhere its owner there', async () => {

@@ -343,7 +343,10 @@ async function sweepOwnRows(
     if (where.kind === 'stays') continue;
     if (where.owner !== owner) moved.push({ row, owner: where.owner });
     if (where.kind === 'missing') missed.push({ row, partition: where.owner, needs: where.needs });
+    // Its new owner has shown it: nothing more is decided there, whether this call or a later one reads its rows.
+    else if (isSeen) current.seen.mark(entity, row, true);
   }
+  current.seen.save(tx);
   table?.setOwners(tx, moved);
   await leavePlaces(tx, of, left);
   await noteMissing(tx, { ...of, origin: current.origin, since: current.chainStartedAt }, missed);
@@ -371,20 +374,26 @@ async function sweepSharedRows(
   const of = { connector, entity };
   const shown = partitions.map(({ id, sweptTo }) => ({ partition: id, after: lastSharedSwept(sweptTo) }));
   const shared = await readShared(tx, of, shown, limit);
-  const met = shared.filter(({ origin }) => origin === current.origin);
-  const rows = (await table?.rows(tx, [...new Set(met.map(({ row }) => row))])) ?? new Map<number, never>();
+  const numbers = [...new Set(shared.map(({ row }) => row))];
+  const rows = (await table?.rows(tx, numbers)) ?? new Map<number, never>();
+  await current.seen.load(tx, entity, numbers);
   const owners = new Map([...rows].map(([row, { owner }]) => [row, owner]));
   const ids = [...owners.values(), ...partitions.map(({ id }) => id)].flatMap((id) => id ?? []);
   const places = await placesById(tx, [...new Set(ids)]);
   const moved: RowOwner[] = [];
-  const left = shared.filter(({ origin }) => origin !== current.origin);
-  for (const { row, partition } of met) {
+  const left: RowAt[] = [];
+  for (const { row, partition, origin } of shared) {
     const owner = owners.get(row) ?? null;
     const place = owner === null ? undefined : places.get(owner);
-    if (owner === null || (place !== undefined && isLedTo(place, current))) continue;
-    owners.set(row, partition);
-    moved.push({ row, owner: partition });
-    left.push({ row, partition, origin: current.origin });
+    if (origin !== current.origin) {
+      // An owner that was walked in full and has not shown the row decides over all its places.
+      if (place?.fullOrigin === current.origin && !current.seen.hasInOwner(entity, row)) continue;
+    } else {
+      if (owner === null || (place !== undefined && isLedTo(place, current))) continue;
+      owners.set(row, partition);
+      moved.push({ row, owner: partition });
+    }
+    left.push({ row, partition });
   }
   table?.setOwners(tx, moved);
   await leavePlaces(tx, of, left);
