@@ -280,18 +280,14 @@ export const offsetPosition = z.object({
 export type OffsetPosition = z.infer<typeof offsetPosition>;
 
 /**
- * Rows requested again behind a page of so many: they must be known, or rows have moved under the walk. A fifth of the
- * page, so that a listing costs a quarter more calls at most.
+ * Behind a page, and back by the overlap. Rows of it that are requested again must be known, or rows have moved under
+ * the walk: a fifth of the page, so that a listing costs a quarter more calls at most.
  */
-function overlapOf(records: number): number {
-  return Math.max(1, Math.min(fullOverlap, Math.floor(records / 5)));
-}
-
-/** Behind a page, and back by the overlap. */
 export function stepForward(position: OffsetPosition, page: ListedPage): OffsetPosition {
   const { received } = page;
+  const overlap = Math.max(1, Math.min(fullOverlap, Math.floor(received / 5)));
   // One row less than the page, so that the walk moves even where a server gives tiny pages.
-  const expected = Math.max(0, Math.min(overlapOf(received), received - 1));
+  const expected = Math.max(0, Math.min(overlap, received - 1));
   return {
     ...position,
     offset: position.offset + received - expected,

@@ -319,17 +319,13 @@ export function isLastByLength(
   const { followed } = lengths.get(size) ?? known;
   const isHonoured = honoursSize && records < size && followed === Infinity;
   if (isHonoured && hasAgreed(page, known)) return true;
-  return !isLater && records < followed && isFarBelow(page, known);
+  // Below half of the largest page in records and bytes; a service may cap silently by either.
+  return !isLater && records < followed && records * 2 < known.records && page.bytes * 2 < known.bytes;
 }
 
 /** The service gives longer pages, or one as long was all of its listing; and as many bytes. */
 function hasAgreed({ marks, bytes }: Page, { records, bytes: mostBytes, whole }: KnownLengths): boolean {
   return (marks.length <= whole || marks.length < records) && bytes <= mostBytes;
-}
-
-/** True below half of the largest page in records and bytes; a service may cap silently by either. */
-function isFarBelow({ marks, bytes }: Page, { records, bytes: mostBytes }: KnownLengths): boolean {
-  return marks.length * 2 < records && bytes * 2 < mostBytes;
 }
 
 type Cut = NonNullable<Entity['cut']>;

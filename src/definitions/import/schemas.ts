@@ -52,8 +52,7 @@ export function openSchemas(root: JsonObject) {
     /** The column type for values of this schema. */
     typeOf: (schema: JsonValue | undefined): FieldType => {
       const found = [...kinds(schema)].filter((kind) => kind !== 'null');
-      const [only] = found;
-      return found.length === 1 && isFieldType(only) ? only : 'any';
+      return (found.length === 1 ? fieldTypes.find((type) => type === found[0]) : undefined) ?? 'any';
     },
     /** The schema behind these names; null where the file has none. */
     at: (schema: JsonValue | undefined, path: readonly string[]): JsonObject | null => {
@@ -72,10 +71,6 @@ function namesOf(reference: string): readonly string[] {
 }
 
 const fieldTypes = ['string', 'integer', 'number', 'boolean', 'object', 'array'] as const;
-
-function isFieldType(kind: string | undefined): kind is (typeof fieldTypes)[number] {
-  return fieldTypes.some((type) => type === kind);
-}
 
 function kindsOf(
   schemas: readonly JsonObject[],
