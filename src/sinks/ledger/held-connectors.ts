@@ -310,7 +310,7 @@ export async function readAgain(resetting: Resetting, entities: readonly EntityN
   const { tx, connector, what } = resetting;
   await transitions.dropUnfinished(tx, { connector, entities });
   await deleteOf(resetting, ['_sync_missing', '_sync_seen', '_sync_raw'], entities);
-  // Rows stay known where they were shown, but no chain that goes on has met them there.
+  // Rows stay known where they were shown, but an unfinished chain has no longer met them there.
   const forget = `UPDATE _sync_also SET origin = 0 WHERE connector = :connector AND entity IN {entities text}`;
   await tx.run(forget, { connector, entities });
   const newest = await cellOf<string>(
