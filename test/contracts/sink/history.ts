@@ -348,6 +348,16 @@ export function undoing(kind: SinkKind): void {
     (await bench().rows()).map((row) => `${row['id'] as string} ${row['name'] as string}`).toSorted();
   const nothing = { deleted: 0, revived: 0, restored: 0, kept: { rows: 0 } };
 
+  everywhere('takes back nothing of a run that the ledger no longer knows', async () => {
+    const { begin, sweep } = await useRuns(bench(), {
+      ...planOfLists,
+      versions: new Set([lists, members]),
+    });
+    await (await sweep('r1', showing(['a', 'b']))).finish();
+    const hand = await begin('r2', outside);
+    expect(await undone(hand, 'r0')).toMatchObject({ lists: nothing, members: nothing });
+  });
+
   // Proves promise 13
   everywhere('takes back the tombstones of one run in batches', async () => {
     const { begin } = await gone();

@@ -279,7 +279,7 @@ async function undoneRun(tx: Tx, of: OfEntity, run: RunId) {
      WHERE own.run = :run AND own.connector = :connector AND stored.entity = :entity`,
     { ...of, run },
   );
-  const { startedAt = '', inserted = 0, updated = 0, through = 0 } = found ?? {};
+  const { startedAt = instant(0), inserted = 0, updated = 0, through = 0 } = found ?? {};
   return { run, startedAt, from: through - inserted, through, written: inserted + updated };
 }
 
