@@ -1,9 +1,10 @@
+import { instant } from '../core/clock.ts';
 import { html, type SafeHtml } from '@remix-run/html-template';
 import { type ConnectorHealth, countWords, healthOf } from '../app/connector-health.ts';
 import { overviewOf, readSignIns } from '../app/connector-states.ts';
 import type { WatchedSinks } from '../app/watch-sinks.ts';
 import { healthWords } from '../core/health.ts';
-import { nextRunMs, nextSlots } from '../settings/cron.ts';
+import { nextSlots } from '../settings/cron.ts';
 import { formatDuration } from '../settings/texts.ts';
 import type { ConnectorSettings, PublishSettings } from '../settings/settings.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
@@ -365,8 +366,10 @@ export function nextRunText(
   if (paused !== null) {
     return html`<span>paused</span> <span class="faint">${printable(paused.reason)}</span>`;
   }
-  const dueMs = nextRunMs(schedule, overview?.lastRun ?? null);
-  if (dueMs !== null && nowMs - dueMs > graceMs + schedule.jitterMs) {
+  const endedMs = Date.parse(overview?.lastRun?.finishedAt ?? instant(nowMs));
+  const [dueMs = nowMs] =
+    schedule.kind === 'every' ? [endedMs + schedule.everyMs] : nextSlots(schedule, endedMs, 1);
+  if (nowMs - dueMs > graceMs + schedule.jitterMs) {
     return html`<span class="late">${disclosed(`due ${roughly(nowMs - dueMs)} ago`, exactly(dueMs))}</span>
       <span class="faint">is a worker running?</span>`;
   }

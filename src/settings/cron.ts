@@ -125,22 +125,6 @@ export function nextSlots(times: CronTimes, afterMs: number, count: number): rea
   return slots;
 }
 
-/**
- * The time of the next scheduled run, before its jitter; of an interval the latest one, as a run by hand does not move
- * it. Null: without a schedule, and while no run has ended.
- */
-export function nextRunMs(
-  schedule:
-    (CronTimes & { readonly kind: 'cron' }) | { readonly kind: 'every'; readonly everyMs: number } | null,
-  lastRun: { readonly startedAt: string; readonly finishedAt: string | null } | null,
-): number | null {
-  if (schedule === null || lastRun === null || lastRun.finishedAt === null) return null;
-  const [startedMs, finishedMs] = [Date.parse(lastRun.startedAt), Date.parse(lastRun.finishedAt)];
-  if (schedule.kind === 'cron') return nextSlots(schedule, finishedMs, 1)[0] ?? null;
-  // A run may take longer than the interval.
-  return startedMs + (Math.floor((finishedMs - startedMs) / schedule.everyMs) + 1) * schedule.everyMs;
-}
-
 /** The last slot at or before `nowMs`; null where there is none for years. */
 export function previousSlot(times: CronTimes, nowMs: number): number | null {
   let beforeMs = nowMs + 1;
