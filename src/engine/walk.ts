@@ -606,7 +606,12 @@ export function sealOf(
   state: WalkState,
   { proof, doubt, lastPage, reach, isSettled }: Omit<Extract<Advance, { kind: 'end' }>, 'kind' | 'position'>,
 ): Seal {
-  const isOrdered = doubt === undefined && proof.isOrdered && isOrderKept(entity, proof, state);
+  // No row can have slipped by between two pages. `single`: there was one page. `token`: the service itself kept the
+  // place. `keyset`: each page began at a value. `seam`: each page by offset began with the last records of the one
+  // before, and ended with a short page; that proves something only where the service sorts as it was asked to, or
+  // where nothing ever leaves.
+  const isSlipFree = proof.kind !== 'seam' || entity.growsOnly || state.isSorted;
+  const isOrdered = doubt === undefined && proof.isOrdered && isSlipFree;
   const proven = { ...proof, isOrdered };
   const kept = keptDifferences(partition.clockDifferences, state.behind);
   const concludesNothing = isBackfill || doubt !== undefined;
@@ -621,16 +626,6 @@ export function sealOf(
     ...(lastPage === undefined ? {} : { lastPage }),
     ...(reach === undefined || isBackfill || partition.mode !== 'full' ? {} : { reach }),
   };
-}
-
-/**
- * Whether no row can have slipped by between two pages. `single`: there was one page. `token`: the service itself kept
- * the place. `keyset`: each page began at a value. `seam`: each page by offset began with the last records of the one
- * before, and ended with a short page; that proves something only where the service sorts as it was asked to, or where
- * nothing ever leaves.
- */
-function isOrderKept(entity: Entity, proof: Proof, state: WalkState): boolean {
-  return proof.kind !== 'seam' || entity.growsOnly || state.isSorted;
 }
 
 /**

@@ -95,6 +95,7 @@ export function serviceOf({ file, sha256, problem }: OpenApiFile, root: JsonObje
     problems.push(problem(['info', `${prefix}connector-definition-id`], message));
   }
   if (problems.length > 0) throw invalid(problems);
+  const license = oneLine(textIn(info, 'license', 'name') ?? 'not named in it', 80);
   return {
     file,
     sha256,
@@ -103,7 +104,7 @@ export function serviceOf({ file, sha256, problem }: OpenApiFile, root: JsonObje
     id: id.toLowerCase(),
     title: oneLine(textIn(info, 'title') ?? name, 80).replace(/ API Connector$/i, ''),
     version: oneLine(plainText(partIn(info, 'version')) || 'unknown', 40),
-    licenseNote: isPlain ? plainNote(info) : publicNote,
+    licenseNote: isPlain ? [`License of that file: ${license}.`] : publicNote,
     root,
     schemas,
     operations,
@@ -124,11 +125,6 @@ const publicNote = [
   'That file may be under the Elastic License 2.0, and this one is derived from it: keep this note, and read the',
   'license before you hand the file on or offer it as a service.',
 ];
-
-function plainNote(info: JsonObject): readonly string[] {
-  const license = oneLine(textIn(info, 'license', 'name') ?? 'not named in it', 80);
-  return [`License of that file: ${license}.`];
-}
 
 /** Nesting that is too deep for the reader of YAML is a problem of the file. */
 function readDocument(file: string, text: string): YamlFile {
