@@ -202,7 +202,7 @@ export interface RecordTable {
    * Reads up to `limit` rows without a tombstone that these partitions own, in the order of the partitions, then by row
    * number.
    */
-  liveRows(tx: Tx, owners: readonly OwnerFrom[], limit: number): Promise<readonly OwnedRow[]>;
+  liveRows(tx: Tx, owners: readonly OwnerFrom[], limit: number): Promise<readonly RowOwner[]>;
   /**
    * Counts the rows without a tombstone of each of the partitions, up to `most`; partitions without any are left out.
    */
@@ -262,10 +262,6 @@ export interface RowOwner {
 export interface OwnerFrom {
   readonly owner: number;
   readonly after: number;
-}
-
-export interface OwnedRow extends RowOwner {
-  readonly changedAt: Instant;
 }
 
 export interface KeyedRow extends Pick<RowFacts, 'row' | 'changedAt' | 'deletedAt' | 'owner'> {

@@ -20,8 +20,8 @@ import type {
   CellTable,
   CellType,
   FoundBy,
-  OwnedRow,
   RecordTable,
+  RowOwner,
   Stamp,
   TablePlace,
 } from '../ledger/driver.ts';
@@ -58,7 +58,7 @@ export function postgresTables(schema: string): RecordTables {
     // The hash of the key's text.
     moreOwn: [{ ...keyColumn, isRequired: true }],
     keyColumns: () => [keyColumn.name],
-    ownerIndexEnding: ' WHERE _deleted_at IS NULL',
+    ownerIndex: '(_partition, _row) WHERE _deleted_at IS NULL',
     replacesViews: true,
     rows: (place, name) => ({ ...findAndPut(quoted(name), place), ...findRows(quoted(name), place.table) }),
     // ALTER TABLE waits for every reader of the table, and later readers wait for it: therefore several short
@@ -106,10 +106,10 @@ function findAndPut(name: string, place: TablePlace) {
 function findRows(name: string, table: EntityTable): Pick<RecordTable, 'liveRows' | 'countLive' | 'rowsOf'> {
   return {
     liveRows: async (tx, owners, limit) =>
-      await tx.rows<OwnedRow>(
-        `SELECT few.row, few.owner, few.changed_at FROM (
-           SELECT v.n, v.owner, live.row, live.changed_at FROM ${ofOwners}
-           CROSS JOIN LATERAL (SELECT t._row AS row, t._changed_at AS changed_at FROM ${name} AS t WHERE ${isInOwner}
+      await tx.rows<RowOwner>(
+        `SELECT few.row, few.owner FROM (
+           SELECT v.n, v.owner, live.row FROM ${ofOwners}
+           CROSS JOIN LATERAL (SELECT t._row AS row FROM ${name} AS t WHERE ${isInOwner}
              ORDER BY t._row LIMIT :limit) AS live
            LIMIT :limit) AS few
          ORDER BY few.n, few.row`,

@@ -48,8 +48,8 @@ export interface TableDialect extends Views, Pick<RecordTables, 'insertRows'> {
   readonly moreOwn: readonly OwnColumn[];
   /** Columns by which rows are found. */
   readonly keyColumns: (table: EntityTable) => readonly string[];
-  /** Text after the columns of the index on owners. */
-  readonly ownerIndexEnding: string;
+  /** Columns of the index by which live rows of an owner are found, so that the index alone answers. */
+  readonly ownerIndex: string;
   /** Whether a view is replaced with more columns while other views depend on it; otherwise it is created again. */
   readonly replacesViews: boolean;
   /** Adds columns that may be null. */
@@ -150,7 +150,7 @@ export function recordTables(dialect: TableDialect): RecordTables {
 
 /** The statements that make an entity's table. */
 export function createTableSql(
-  { types, moreOwn, tableEnding, keyColumns, ownerIndexEnding }: TableDialect,
+  { types, moreOwn, tableEnding, keyColumns, ownerIndex }: TableDialect,
   name: string,
   table: EntityTable,
 ): readonly string[] {
@@ -164,7 +164,7 @@ export function createTableSql(
     `CREATE TABLE ${quoted(name)} (${columns.join(', ')})${tableEnding}`,
     `CREATE UNIQUE ${index(indexSuffixes.key)} (${keyColumns(table).map(quoted).join(', ')})`,
     `CREATE ${index(indexSuffixes.seq)} (_seq)`,
-    `CREATE ${index(indexSuffixes.owner)} (_partition, _row)${ownerIndexEnding}`,
+    `CREATE ${index(indexSuffixes.owner)} ${ownerIndex}`,
   ];
 }
 

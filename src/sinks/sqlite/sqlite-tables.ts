@@ -8,7 +8,7 @@ import {
 } from '../../core/records.ts';
 import { type Tx, quoted } from '../../sql/database.ts';
 import { sqliteTx, type SqliteTx } from '../../sql/sqlite/sqlite-tx.ts';
-import type { Stamp, FoundBy, OwnedRow, KeyedRow, RecordTable, TablePlace } from '../ledger/driver.ts';
+import type { Stamp, FoundBy, KeyedRow, RecordTable, RowOwner, TablePlace } from '../ledger/driver.ts';
 import { indexSuffixes } from '../records/own-names.ts';
 import { recordTables, type TableDialect, sourceOf, type ShownView } from '../records/record-tables.ts';
 import type { StoredRow } from '../decisions/meet-record.ts';
@@ -52,7 +52,7 @@ export const sqliteTableDialect: TableDialect = {
   tableEnding: ' STRICT',
   moreOwn: [],
   keyColumns: ({ key }) => key,
-  ownerIndexEnding: '',
+  ownerIndex: '(_partition, _row, _deleted_at)',
   replacesViews: false,
   rows: (place, name, marks) => ({ ...findAndPut(place, name), ...findRows(name, place.table, marks) }),
   addColumns: (tx, name, definitions) => {
@@ -191,14 +191,12 @@ function findRows(
     WHERE _partition = ? AND _row > ? AND _deleted_at IS NULL`;
   return {
     liveRows: async (tx, owners, limit) => {
-      const statement = await sqliteTx(tx).prepared(
-        `SELECT _row, _changed_at ${isInOwner} ORDER BY _row LIMIT ?`,
-      );
-      const live: OwnedRow[] = [];
+      const statement = await sqliteTx(tx).prepared(`SELECT _row ${isInOwner} ORDER BY _row LIMIT ?`);
+      const live: RowOwner[] = [];
       for (const { owner, after } of owners) {
         if (live.length >= limit) break;
-        const found = statement.all(owner, after, limit - live.length) as [number, OwnedRow['changedAt']][];
-        live.push(...found.map(([row, changedAt]) => ({ row, owner, changedAt })));
+        const found = statement.all(owner, after, limit - live.length) as [number][];
+        live.push(...found.map(([row]) => ({ row, owner })));
       }
       return live;
     },

@@ -18,7 +18,7 @@ import { parseParams } from '../../stored-json.ts';
 import { long, type Commit, type InLease, type Ledger } from '../ledger.ts';
 import type { Leftover } from '../partitions/due-partitions.ts';
 import { transitions } from '../partitions/transitions.ts';
-import type { OwnedRow, OwnerFrom, KeyedRow, RecordTable, RowOwner } from '../driver.ts';
+import type { OwnerFrom, KeyedRow, RecordTable, RowOwner } from '../driver.ts';
 import { readStored, storeRows } from '../store-rows.ts';
 import { tableNumbers, addDeleted, openStoredTable } from '../tables.ts';
 import {
@@ -324,17 +324,16 @@ async function sweepOwnRows(
   const numbers = rows.map(({ row }) => row);
   await current.seen.load(tx, entity, numbers);
   const notShown = rows.filter(({ row }) => !current.seen.hasInOwner(entity, row));
-  const places = await otherPlaces(
-    tx,
-    of,
-    notShown.map(({ row }) => row),
-  );
+  const lost = notShown.map(({ row }) => row);
+  const stored = await table?.rows(tx, lost);
+  const places = await otherPlaces(tx, of, lost);
   const absences = new Map(partitions.map(({ id, absence }) => [id, absence]));
   const until = believedUntil(stamp.now);
   const moved: RowOwner[] = [];
   const left: RowAt[] = [];
   const missed: Missed[] = [];
-  for (const { row, owner, changedAt } of notShown) {
+  for (const { row, owner } of notShown) {
+    const { changedAt = '' } = stored?.get(row) ?? {};
     const isSeen = current.seen.has(entity, row);
     const from = { partition: owner, absence: absences.get(owner) ?? 'walk' };
     const looked = { owner: from, otherPlaces: places.get(row) ?? [], isSeen, changedAt };
@@ -598,7 +597,7 @@ async function* liveBatches(
   { tx }: Pick<Commit, 'tx'>,
   table: RecordTable,
   owners: readonly OwnerFrom[],
-): AsyncGenerator<readonly OwnedRow[]> {
+): AsyncGenerator<readonly RowOwner[]> {
   for (let left = owners; left.length > 0;) {
     const batch = await table.liveRows(tx, left, rowsAtOnce);
     yield batch;
