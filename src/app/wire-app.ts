@@ -96,7 +96,8 @@ export function wireApp(options: AppOptions, notifier: Notifier): App {
   };
   const openSource: App['openSource'] = async (connector, ...more) =>
     maskedSource(await openClear(connector, ...more), connector.definition);
-  const parts: RunParts = { ...options, openSource, openSink: shareSinks(clock, settings.sinks.size) };
+  const sinks = shareSinks(clock, settings.sinks.size);
+  const parts: RunParts = { ...options, openSource, openSink: sinks.open };
   const read: App['readAside'] = async (connector, request) => {
     using _listening = listenWith(listeners, request.onEvent);
     return await readConnector(parts, connector, request);
@@ -111,6 +112,7 @@ export function wireApp(options: AppOptions, notifier: Notifier): App {
     repair: (connector, repair) => tellEnd(options, connector, {}, repair),
     readAside: read,
     async [Symbol.asyncDispose]() {
+      await sinks[Symbol.asyncDispose]();
       await notifier[Symbol.asyncDispose]();
       await direct[Symbol.asyncDispose]();
       await client[Symbol.asyncDispose]();

@@ -2,7 +2,7 @@ import { readlinkSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import Sqlite from 'better-sqlite3';
 import { describe, expect, vi } from 'vitest';
-import { systemClock } from '../../src/core/clock.ts';
+import { systemClock, type Clock } from '../../src/core/clock.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { ConnectorName } from '../../src/core/names.ts';
 import { openSink } from '../../src/sinks/registry.ts';
@@ -46,6 +46,20 @@ function delayedIfAsked<Of extends Database>(db: Of): Of {
   return statements.delay === null ? db : delayed(db, statements.delay);
 }
 
+/** A clock whose waits are over when the test says so. */
+function heldClock() {
+  const ends = new Set<() => void>();
+  const clock: Clock = {
+    now: () => systemClock.now(),
+    sleep: (_ms, signal) =>
+      new Promise((resolve, reject) => {
+        ends.add(resolve);
+        signal?.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+      }),
+  };
+  return { clock, passTime: () => ends.forEach((end) => end()) };
+}
+
 describe('share sinks', () => {
   const never = new AbortController().signal;
   let folder = '';
@@ -68,24 +82,46 @@ describe('share sinks', () => {
     const options = () => sampleSinks[type].options(folder);
     const file = (): string => path.join(folder, type === 'sqlite' ? 'test.db' : 'lake/_ledger.db');
 
-    it('is opened once, and closed with the last of them', async () => {
-      const open = shareSinks(systemClock, 1);
+    it('is opened once, stays open for a while after the last of them, and is closed then', async () => {
+      const { clock, passTime } = heldClock();
+      await using shared = shareSinks(clock, 1);
       const deps = { signal: never, sinkId: null };
-      const [first, second] = await Promise.all([open(options(), deps), open(options(), deps)]);
-      const third = await open(options(), deps);
+      const [first, second] = await Promise.all([shared.open(options(), deps), shared.open(options(), deps)]);
+      const third = await shared.open(options(), deps);
       expect([second.sink === first.sink, third.sink === first.sink]).toEqual([true, true]);
       if (process.platform === 'linux') expect(opened(file())).toBe(1);
       await first[Symbol.asyncDispose]();
       await second[Symbol.asyncDispose]();
       expect(await third.sink.resume(['newsletter' as never])).toEqual(new Set());
       await third[Symbol.asyncDispose]();
-      if (process.platform === 'linux') expect(opened(file())).toBe(0);
-      await using again = await open(options(), deps);
+      const soon = await shared.open(options(), deps);
+      expect(soon.sink).toBe(first.sink);
+      passTime();
+      expect(await soon.sink.resume(['newsletter' as never]), 'nobody closes it in use').toEqual(new Set());
+      await soon[Symbol.asyncDispose]();
+      passTime();
+      await vi.waitFor(() => {
+        if (process.platform === 'linux') expect(opened(file())).toBe(0);
+      });
+      await using again = await shared.open(options(), deps);
       expect([again.sink === first.sink, again.sink.id]).toEqual([false, first.sink.id]);
     });
 
+    it('is closed at once when the runs of the process are over', async () => {
+      const shared = shareSinks(systemClock, 1);
+      const deps = { signal: never, sinkId: null };
+      const first = await shared.open(options(), deps);
+      await first[Symbol.asyncDispose]();
+      const late = await shared.open(options(), deps);
+      await shared[Symbol.asyncDispose]();
+      expect(await late.sink.resume(['newsletter' as never])).toEqual(new Set());
+      await late[Symbol.asyncDispose]();
+      if (process.platform === 'linux') expect(opened(file())).toBe(0);
+    });
+
     it('is reopened by the next run when another file is at its place', async () => {
-      const open = shareSinks(systemClock, 1);
+      await using shared = shareSinks(systemClock, 1);
+      const { open } = shared;
       await using first = await open(options(), { signal: never, sinkId: null });
       renameSync(file(), `${file()}.away`);
       for (const beside of ['-wal', '-shm']) rmSync(`${file()}${beside}`, { force: true });
@@ -97,7 +133,8 @@ describe('share sinks', () => {
     });
 
     it('ends its wait for the write lock when all runs that use it are aborted, not before', async () => {
-      const open = shareSinks(systemClock, 1);
+      await using shared = shareSinks(systemClock, 1);
+      const { open } = shared;
       const [one, other] = [new AbortController(), new AbortController()];
       await using first = await open(options(), { signal: one.signal, sinkId: null });
       await using second = await open(options(), { signal: other.signal, sinkId: null });
@@ -118,7 +155,8 @@ describe('share sinks', () => {
     });
 
     it('that cannot be opened fails each of them, and is opened again by the next', async () => {
-      const open = shareSinks(systemClock, 1);
+      await using shared = shareSinks(systemClock, 1);
+      const { open } = shared;
       const deps = { signal: never, sinkId: 'some-other-id' };
       const both = await Promise.allSettled([open(options(), deps), open(options(), deps)]);
       expect(both.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
