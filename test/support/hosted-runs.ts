@@ -16,9 +16,11 @@ import { chosenEntities, entityNamed, syncOnce, type SyncOnce } from './sync-onc
  * of the test's folder, on a clock whose waits are over at once.
  */
 export function useHostedRuns() {
+  let made = '';
+  let begun = 0;
   let folder = '';
   beforeEach(() => {
-    const made = mkdtempSync(path.join(tmpdir(), 'connector-sync-'));
+    made = mkdtempSync(path.join(tmpdir(), 'connector-sync-'));
     folder = made;
     onTestFinished(() => rmSync(made, { recursive: true, force: true }));
   });
@@ -29,7 +31,8 @@ export function useHostedRuns() {
       sampleSinks.sqlite.rows(folder, definition.name, entityNamed(definition, entity).table),
     /** What follows is stored elsewhere. */
     begin: (): void => {
-      folder += '/next';
+      begun += 1;
+      folder = path.join(made, String(begun));
     },
     async open(
       definition: Definition,
