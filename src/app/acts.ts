@@ -54,7 +54,7 @@ export interface PreparedAct {
   readonly of: readonly string[];
   /** A person may give a reason. */
   readonly asksReason?: true;
-  /** What `do` works with, open already. The caller disposes it, whether or not the act was done. */
+  /** Opened for `do`. The caller disposes it, whether or not the act was done. */
   readonly needs?: AsyncDisposable;
   readonly do: (how: ActHow) => Promise<void>;
 }

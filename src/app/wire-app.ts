@@ -112,10 +112,11 @@ export function wireApp(options: AppOptions, notifier: Notifier): App {
     repair: (connector, repair) => tellEnd(options, connector, {}, repair),
     readAside: read,
     async [Symbol.asyncDispose]() {
-      await sinks[Symbol.asyncDispose]();
       await notifier[Symbol.asyncDispose]();
       await direct[Symbol.asyncDispose]();
       await client[Symbol.asyncDispose]();
+      // Last: a file that cannot be closed must not leave connections open.
+      await sinks[Symbol.asyncDispose]();
     },
   };
 }

@@ -367,6 +367,7 @@ export function nextRunText(
     return html`<span>paused</span> <span class="faint">${printable(paused.reason)}</span>`;
   }
   const endedMs = Date.parse(overview?.lastRun?.finishedAt ?? instant(nowMs));
+  // A pattern that never comes again is never overdue.
   const [dueMs = nowMs] =
     schedule.kind === 'every' ? [endedMs + schedule.everyMs] : nextSlots(schedule, endedMs, 1);
   if (nowMs - dueMs > graceMs + schedule.jitterMs) {

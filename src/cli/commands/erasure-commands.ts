@@ -115,7 +115,7 @@ const outOfReach = [
   'the service itself, which may still list the records, and indexed stores of serve while it does',
 ] as const;
 
-/** Without an entity: the whole connector. */
+/** Without an entity: the one that `--key list_members/a1/62ee` names, or else the whole connector. */
 function purgeTarget(settings: LocalSettings, name: string, flags: PurgeFlags): PurgeTarget {
   if (!name.includes('/') && flags.key.length === 0 && (flags.where !== undefined || flags.quarantine)) {
     return { name, connector: connectorNamed(settings, name), entities: connectorTargets(settings, name) };
