@@ -1,9 +1,11 @@
-import PQueue from 'p-queue';
-
 /** Runs functions one after the other, in the given order, however the previous one ended. */
 export function openTurns() {
-  const queue = new PQueue({ concurrency: 1 });
+  let last: Promise<unknown> = Promise.resolve();
   return {
-    take: async <Result>(work: () => Promise<Result>): Promise<Result> => await queue.add(work),
+    take: async <Result>(work: () => Promise<Result>): Promise<Result> => {
+      const turn = last.then(work);
+      last = turn.catch(() => undefined);
+      return await turn;
+    },
   };
 }

@@ -13,19 +13,16 @@ import { openTurns } from '../turns.ts';
 import { inTx, statementsOn, type SqliteTx, sqliteDialect, type Statements } from './sqlite-tx.ts';
 import type { Connection } from './open-sqlite.ts';
 import { busyError, whenUnlocked, type LockWait } from './sqlite-error.ts';
-import PQueue from 'p-queue';
 
 export interface SqliteOptions extends ReadSqliteOptions, LockWait {
   /** The connection that writes. This database closes it. */
   readonly writer: Connection;
   /** Called at the beginning of each transaction, once it has the write lock. An error ends the transaction. */
   readonly check?: () => void;
-  /** Cache memory, at most, for all connections together. */
-  readonly cacheKiB?: number | undefined;
 }
 
 /** Database with calls that only SQLite offers. */
-export interface SqliteDatabase extends Database, ReadableSqlite {
+export interface SqliteDatabase extends Database {
   transact<Result>(work: (tx: SqliteTx) => Promise<Result>, how?: TransactHow): Promise<Result>;
   read<Result>(work: (tx: SqliteTx) => Promise<Result>): Promise<Result>;
   /**
@@ -35,63 +32,54 @@ export interface SqliteDatabase extends Database, ReadableSqlite {
   compact(): Promise<void>;
 }
 
-/** Share of the cache memory. Readers look up little; the writer looks up every incoming key. */
-const readersShare = 1 / 4;
-
 /**
- * A SQLite file with one connection that writes, and some that read. Transactions run one after the other; each begins
- * with BEGIN IMMEDIATE, which is the only wait for another process: from then on nothing can refuse it.
+ * A SQLite file with one connection, which writes and reads: each connection has the whole schema in memory. Reads and
+ * transactions run one after the other. A transaction begins with BEGIN IMMEDIATE, which is the only wait for another
+ * process: from then on nothing can refuse it. A snapshot has a connection to itself.
  */
 export function openSqliteDatabase(options: SqliteOptions): SqliteDatabase {
   const { file, writer, explain, cacheKiB } = options;
-  const statements = statementsOn(writer);
+  const { statements } = readerOn(writer, cacheKiB);
   const turns = openTurns();
-  const readersKiB = cacheKiB === undefined ? undefined : Math.ceil(cacheKiB * readersShare);
-  const reading = readSqlite({ ...options, cacheKiB: readersKiB });
-  if (cacheKiB !== undefined) writer.pragma(`cache_size = -${cacheKiB - Math.ceil(cacheKiB * readersShare)}`);
   let isClosed = false;
+  const inTurn = async <Result>(work: () => Promise<Result>): Promise<Result> =>
+    await turns.take(async () => {
+      if (isClosed) throw new TypeError(`${file} was closed`);
+      return await explained(explain, work);
+    });
 
   const attempt = async <Result>(work: (tx: SqliteTx) => Promise<Result>): Promise<Result> => {
     try {
       options.check?.();
       const result = await inTx(statements, work);
-      writer.exec('COMMIT');
+      statements.run('COMMIT', {});
       return result;
     } catch (error) {
       // After a full disk or a failed write SQLite has rolled back by itself.
-      if (writer.inTransaction) writer.exec('ROLLBACK');
+      if (writer.inTransaction) statements.run('ROLLBACK', {});
       throw error;
     }
   };
 
-  const transact: SqliteDatabase['transact'] = async (work) =>
-    await turns.take(async () => {
-      if (isClosed) throw new TypeError(`${file} was closed`);
-      try {
-        await whenUnlocked(options, () => void writer.exec('BEGIN IMMEDIATE'));
-        return await attempt(work);
-      } catch (error) {
-        throw explain(error);
-      }
-    });
-
   return {
-    ...reading,
-    transact,
+    dialect: sqliteDialect,
+    place: file,
+    transact: async (work) =>
+      await inTurn(async () => {
+        await whenUnlocked(options, () => void statements.run('BEGIN IMMEDIATE', {}));
+        return await attempt(work);
+      }),
+    read: async (work) => await inTurn(async () => await inOneState({ statements }, work)),
+    openSnapshot: async (signal) => await explained(explain, async () => openSqliteSnapshot(options, signal)),
     compact: async () =>
-      await turns.take(async () => {
-        try {
-          await whenUnlocked(options, () => void writer.exec('VACUUM'));
-          await whenUnlocked(options, () => emptyLog(writer));
-        } catch (error) {
-          throw explain(error);
-        }
+      await inTurn(async () => {
+        await whenUnlocked(options, () => void writer.exec('VACUUM'));
+        await whenUnlocked(options, () => emptyLog(writer));
       }),
     [Symbol.asyncDispose]: async () => {
       await turns.take(async () => {
         if (isClosed) return;
         isClosed = true;
-        await reading[Symbol.asyncDispose]();
         writer.close();
       });
     },
@@ -108,12 +96,12 @@ export interface ReadSqliteOptions {
   readonly file: string;
   /**
    * Opens a connection that only reads, with the version of the file checked. Called when one is first needed, and
-   * again when those that were idle are closed.
+   * again when the one before was idle and is closed.
    */
   readonly openReader: () => Connection;
   /** Translates an error of SQLite for the caller. Returns others unchanged. */
   readonly explain: (error: unknown) => unknown;
-  /** Cache memory, at most, for all readers together; by default the setting of `openReader`. */
+  /** Cache memory, at most; by default the setting of the connection. */
   readonly cacheKiB?: number | undefined;
   /**
    * Reads for days on one connection, which stays open: a worker watches many files, and each connection costs
@@ -132,91 +120,69 @@ export interface ReadableSqlite extends ReadableDatabase {
   mark(): Promise<number>;
 }
 
-/** A SQLite file that is read. Nothing is opened before something is asked. */
+/**
+ * A SQLite file that is read on one connection, one read after the other: SQLite answers at once, so a second one would
+ * not be faster. Nothing is opened before something is asked.
+ */
 export function readSqlite(options: ReadSqliteOptions): ReadableSqlite {
   const { file, openReader, explain, cacheKiB, isWatched = false } = options;
-  const most = isWatched ? 1 : mostReaders;
-  const shareKiB = cacheKiB === undefined ? undefined : Math.ceil(cacheKiB / most);
-  const readers = openReaders(() => readerOn(openReader(), shareKiB), { file, most, isKept: isWatched });
+  const turns = openTurns();
+  let reader: Reader | null = null;
+  let isClosed = false;
+  let timer: NodeJS.Timeout | undefined;
+  const close = (): void => {
+    reader?.db.close();
+    reader = null;
+  };
   const use = async <Result>(work: (reader: Reader) => Promise<Result>): Promise<Result> =>
-    await explained(explain, async () => await readers.use(work));
+    await explained(explain, async () => {
+      if (isClosed) throw new TypeError(`${file} was closed`);
+      return await turns.take(async () => {
+        clearTimeout(timer);
+        try {
+          return await work((reader ??= readerOn(openReader(), cacheKiB)));
+        } finally {
+          if (!isWatched) timer = setTimeout(close, idleMs).unref();
+        }
+      });
+    });
 
   return {
     dialect: sqliteDialect,
     place: file,
-    read: async (work) => await use(async (reader) => await inOneState(reader, work)),
+    read: async (work) => await use(async (one) => await inOneState(one, work)),
     mark: async () => await use(async ({ db }) => Number(db.pragma('data_version', { simple: true }))),
-    openSnapshot: async (signal) =>
-      await explained(explain, async () => {
-        signal?.throwIfAborted();
-        return openSqliteSnapshot(options, signal);
-      }),
-    [Symbol.asyncDispose]: readers.close,
+    openSnapshot: async (signal) => await explained(explain, async () => openSqliteSnapshot(options, signal)),
+    // Reads that have begun go on to their end.
+    [Symbol.asyncDispose]: async () => {
+      isClosed = true;
+      await turns.take(async () => {
+        clearTimeout(timer);
+        close();
+      });
+    },
   };
 }
 
 /** Runs `work` in one state of the file, on a connection that nothing else uses meanwhile. */
 async function inOneState<Result>(
-  { db, statements }: Reader,
+  { statements }: Pick<Reader, 'statements'>,
   work: (tx: SqliteTx) => Promise<Result>,
 ): Promise<Result> {
-  db.exec('BEGIN');
+  statements.run('BEGIN', {});
   try {
     return await inTx(statements, work);
   } finally {
-    db.exec('ROLLBACK');
+    statements.run('ROLLBACK', {});
   }
 }
 
-/** Readers that nothing was asked of for so long are closed. */
+/** A connection that nothing was asked of for so long is closed. */
 const idleMs = 5_000;
-/** Open at once, at most; further reads wait. */
-const mostReaders = 4;
 
 interface Reader {
   readonly db: Connection;
   readonly statements: Statements;
-}
-
-/** Connections that read, opened when they are first needed. Each read has one to itself. */
-function openReaders(
-  open: () => Reader,
-  { file, most, isKept }: { readonly file: string; readonly most: number; readonly isKept: boolean },
-) {
-  const reads = new PQueue({ concurrency: most });
-  const idle: Reader[] = [];
-  let isClosed = false;
-  let timer: NodeJS.Timeout | null = null;
-
-  const closeIdle = (): void => {
-    for (const { db } of idle.splice(0)) db.close();
-  };
-  const giveBack = (reader: Reader): void => {
-    idle.push(reader);
-    if (isKept) return;
-    if (timer !== null) clearTimeout(timer);
-    timer = setTimeout(closeIdle, idleMs).unref();
-  };
-  return {
-    use: async <Result>(work: (reader: Reader) => Promise<Result>): Promise<Result> => {
-      if (isClosed) throw new TypeError(`${file} was closed`);
-      return await reads.add(async () => {
-        const reader = idle.pop() ?? open();
-        try {
-          return await work(reader);
-        } finally {
-          giveBack(reader);
-        }
-      });
-    },
-    /** Refuses reads from now on; resolves when those that have begun are over and every connection is closed. */
-    close: async (): Promise<void> => {
-      isClosed = true;
-      await reads.onIdle();
-      if (timer !== null) clearTimeout(timer);
-      closeIdle();
-    },
-  };
 }
 
 /** `cacheKiB`: cache memory; by default the setting of the connection. */
@@ -230,6 +196,7 @@ function openSqliteSnapshot(
   { openReader, explain }: ReadSqliteOptions,
   signal: AbortSignal | undefined,
 ): Snapshot {
+  signal?.throwIfAborted();
   const db = openReader();
   const statements = statementsOn(db);
   /** Statements that are being stepped through: SQLite closes no connection below them. */
