@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, readdirSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { buildSync } from 'esbuild';
 
@@ -8,8 +8,8 @@ const lastBuilt = 'dist/definitions.json';
 /** What it is made of; package-lock.json names the libraries that it puts in. */
 const sources = ['src', 'config/definitions', 'package.json', 'package-lock.json'];
 /**
- * Programs of the tests that run in processes of their own. Translated once: loading TypeScript takes a process longer
- * than most of them work.
+ * Programs of the tests that run in processes of their own. Translated once, with their libraries inside: loading
+ * TypeScript, or the hundreds of files of a library, takes a process longer than most of them work.
  */
 const programs = [
   'test/contracts/sink/holder-process.ts',
@@ -40,13 +40,27 @@ export function setup(): void {
   const files = sources.flatMap((source) => [source, ...entriesBelow(source)]);
   const isNew = files.every((file) => statSync(file).mtimeMs <= builtAt);
   if (!isNew) execFileSync('npm', ['run', '--silent', 'build'], { stdio: 'inherit' });
+  const { peerDependencies } = JSON.parse(readFileSync('package.json', 'utf8')) as {
+    readonly peerDependencies: object;
+  };
   buildSync({
     entryPoints: programs,
     outdir: 'dist/.test',
     outbase: 'test',
     outExtension: { '.js': '.mjs' },
     bundle: true,
-    packages: 'external',
+    splitting: true,
+    external: [
+      'better-sqlite3',
+      'fastify',
+      'pino',
+      'pg-native',
+      '@bull-board/*',
+      ...Object.keys(peerDependencies),
+    ],
+    banner: {
+      js: "import { createRequire as forLibraries } from 'node:module'; const require = forLibraries(import.meta.url);",
+    },
     format: 'esm',
     platform: 'node',
     target: 'node20.18',
