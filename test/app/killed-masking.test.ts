@@ -11,7 +11,7 @@ import type { ConnectorSettings } from '../../src/settings/settings.ts';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
 import { filesWith } from '../support/files-with.ts';
 import { killAtMessage, startPostgresProxy } from '../support/postgres-proxy.ts';
-import { openClearWorld, foundIn } from '../support/masks/marked-world.ts';
+import { foundIn, maskAll, openClearWorld } from '../support/masks/marked-world.ts';
 import { askPostgres, sharedPostgres } from '../support/postgres.ts';
 import { callCli, jsonLines, startCli } from '../support/run-cli.ts';
 import { seededRandom } from '../support/seeded-random.ts';
@@ -123,7 +123,7 @@ async function openCopies(sink: (typeof triedSinks)[number], { more = '' }: { re
   });
   onTestFinished(() => clear[Symbol.asyncDispose]());
   const { world, marks } = clear;
-  clear.mask();
+  maskAll(world);
   await world.cli('purge', 'newsletter', '--unmasked', '--yes');
   await world.cli('sync', 'newsletter');
   let made = 0;

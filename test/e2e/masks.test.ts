@@ -1,8 +1,16 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync, appendFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  cpSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, it, onTestFinished, describe } from 'vitest';
+import { afterAll, expect, it, onTestFinished, describe } from 'vitest';
 import Database from 'better-sqlite3';
 import type { SampleSize } from '../../src/sample/sample-account.ts';
 import { file, openFileWorld } from '../support/file-world.ts';
@@ -12,6 +20,7 @@ import {
   foundIn,
   marked,
   markedAccount,
+  maskAll,
   maskWithout,
   maskedMembers,
   openMarks,
@@ -21,6 +30,7 @@ import {
 import { startReceiver } from '../support/notify/receiver.ts';
 import { redisContents } from '../support/redis-contents.ts';
 import { startRedis } from '../support/redis.ts';
+import { newFolder, openProgram } from '../support/program.ts';
 import { callCli, jsonLines } from '../support/run-cli.ts';
 import { testCredentials } from '../support/sync-once.ts';
 import { isLong, triedSinks } from '../support/trials.ts';
@@ -107,7 +117,7 @@ it.each(isLong ? [null, 'nickname'] : [null])(
 const key = `mask: { key: "${randomBytes(32).toString('base64')}" }\n`;
 
 // Proves promise 10.5
-it.each(isLong ? [null, 'nickname', 'email_address', 'activity.ip'] : [null, 'contacts.email'])(
+it.each(isLong ? [null, 'nickname', 'email_address', 'activity.ip'] : [null])(
   'stores and shows no masked value of a service that is read directly (left out of the mask: %s)',
   { timeout: 240_000 },
   async (left) => {
@@ -261,7 +271,9 @@ async function maskLines(world: CliWorld): Promise<readonly string[]> {
 
 // Proves promise 10.5
 it('reads in full and rewrites what it masks in another way than before, and says what is as before', async () => {
-  await using world = await openCliWorld();
+  await using world = await openCliWorld({
+    settings: '    include: [lists, list_members, tags, segments]\n',
+  });
   const key = newKey();
   setMask(world, null, key);
   expect((await world.cli('sync', 'newsletter')).code).toBe(0);
@@ -273,7 +285,7 @@ it('reads in full and rewrites what it masks in another way than before, and say
 
   setMask(world, '{ hash: { as: email } }', key);
   expect((await maskLines(world)).join()).toContain('not in use yet, all that is stored is as before');
-  expect((await world.cli('sync', 'newsletter', '--max-calls', '5')).code).toBe(0);
+  expect((await world.cli('sync', 'newsletter', '--max-calls', '2')).code).toBe(0);
   expect((await maskLines(world)).join()).toContain('rows that no read has reached since are as before');
   expect((await world.cli('sync', 'newsletter')).code).toBe(0);
   const hashed = addresses(world, '_deleted_at IS NULL');
@@ -348,9 +360,11 @@ it('shows tokens of pages of a masked entity sealed, and takes them back', async
   });
 });
 
+type Program = Pick<CliWorld, 'cli'>;
+
 const keyed = { segment_members: 'id', email_activity: 'email_id', unsubscribes: 'email_id' } as const;
 /** How many live and deleted records there are of each entity with a hashed key, and how many keys are hashes. */
-async function recordsOf(world: CliWorld) {
+async function recordsOf(world: Program) {
   const found = Object.entries(keyed).map(async ([entity, field]) => {
     const lines = jsonLines(await world.cli('export', `newsletter/${entity}`));
     const deleted = lines.filter((line) => line['_op'] === 'delete').length;
@@ -360,19 +374,33 @@ async function recordsOf(world: CliWorld) {
   return Object.fromEntries(await Promise.all(found));
 }
 
+const lake = `publish:\n  lake: { type: files, directory: ./lake, format: jsonl, connectors: [newsletter] }\n`;
+let cleared: ReturnType<typeof openClearWorld> | null = null;
+
+afterAll(async () => await (await cleared)?.[Symbol.asyncDispose]());
+
+/** A clear world with few members, which publishes: of a SQLite sink a copy of one that was filled once. */
+async function openClear(sink: SinkKind) {
+  if (sink !== 'sqlite') return await openClearWorld(sink, { more: lake, size: 'tiny' });
+  const { world, ...clear } = await (cleared ??= openClearWorld(sink, { more: lake, size: 'tiny' }));
+  const folder = newFolder();
+  cpSync(world.folder, folder, { recursive: true });
+  const copy = openProgram(readFileSync(world.config, 'utf8'), { env: world.env, folder });
+  return { ...clear, world: copy, [Symbol.asyncDispose]: () => copy[Symbol.asyncDispose]() };
+}
+
 // Proves promise 10.8
 it.each(triedSinks)(
   'a sync into a %s sink refuses a mask of a key until what is stored in clear was counted, and removed',
   { timeout: 300_000 },
   async (sink) => {
-    const more = `publish:\n  lake: { type: files, directory: ./lake, format: jsonl, connectors: [newsletter] }\n`;
-    await using clear = await openClearWorld(sink, { more, size: 'tiny' });
+    await using clear = await openClear(sink);
     const { world } = clear;
     await world.cli('sync', 'newsletter', '--full', '--allow-deletes');
     const before = await recordsOf(world);
     expect(before['segment_members']?.deleted).toBeGreaterThan(0);
 
-    clear.mask();
+    maskAll(world);
     const advice = expect.stringContaining('purge newsletter --unmasked') as string;
     expect(await world.cli('sync', 'newsletter')).toMatchObject({ code: 2, stderr: advice });
     const unsure = await world.cli('purge', 'newsletter', '--unmasked', '--json');
@@ -477,9 +505,7 @@ it('a sync refuses a mask of a key of which records were purged: they would be s
 });
 
 describe('values from before', () => {
-  const targets = `publish:\n  lake: { type: files, directory: ./lake, format: jsonl, connectors: [newsletter] }\n`;
-
-  async function maskLines(world: CliWorld): Promise<string> {
+  async function maskLines(world: Program): Promise<string> {
     const { stdout } = await world.cli('status', 'newsletter');
     return stdout
       .replaceAll(/\n {4,}/g, ' ')
@@ -494,7 +520,7 @@ describe('values from before', () => {
     { timeout: 300_000 },
     async (sink) => {
       // Few members: three records in quarantine are then too many, and the read under the mask ends early.
-      await using clear = await openClearWorld(sink, { more: targets, size: 'tiny' });
+      await using clear = await openClear(sink);
       const { world, marks } = clear;
       const find = async (): Promise<readonly string[]> => {
         const found = await foundIn(world, sink, '', marks.values(), { isPurged: true });
@@ -502,7 +528,7 @@ describe('values from before', () => {
       };
       expect((await find()).length).toBeGreaterThan(200);
 
-      clear.mask();
+      maskAll(world);
       await world.cli('purge', 'newsletter', '--unmasked', '--yes');
       const early = await world.cli('purge', 'newsletter', '--unmasked');
       expect(early).toMatchObject({ code: 2, stderr: expect.stringContaining('not in use yet') as string });

@@ -41,15 +41,22 @@ function textsOf(bytes: Buffer): readonly Buffer[] {
   return [hex, hex.toUpperCase(), ...based].map((text) => Buffer.from(text));
 }
 
+/** The first six bytes of a form, as 24 bits: hashes in hex begin in few ways, of which most are taken. */
+function beginning(first: number, next: number): number {
+  return Math.imul(first + 31 * next, 0x9e_37_79_b1) >>> 8;
+}
+
 /** Looks for values in bytes. Each is random and at least eight characters long, so that none is found by accident. */
 export function openSearchFor(values: readonly string[]) {
   const isStart = new Uint8Array(1 << 24);
+  const isBeginning = new Uint8Array(1 << 24);
   /** By the first three bytes and the length: many forms begin alike. */
   const byStart = new Map<number, Map<number, Map<string, string>>>();
   for (const value of values) {
     for (const form of formsOf(value)) {
       const start = form.readUIntBE(0, 3);
       isStart[start] = 1;
+      isBeginning[beginning(start, form.readUIntBE(3, 3))] = 1;
       const byLength = byStart.get(start) ?? new Map<number, Map<string, string>>();
       const valueByForm = byLength.get(form.length) ?? new Map<string, string>();
       valueByForm.set(form.toString('latin1'), value);
@@ -59,9 +66,9 @@ export function openSearchFor(values: readonly string[]) {
   return (bytes: Buffer): ReadonlySet<string> => {
     const found = new Set<string>();
     let start = ((bytes[0] ?? 0) << 8) | (bytes[1] ?? 0);
-    for (let at = 2; at < bytes.length; at += 1) {
+    for (let at = 2; at + 3 < bytes.length; at += 1) {
       start = ((start << 8) | (bytes[at] ?? 0)) & 0xff_ff_ff;
-      if (isStart[start] === 0) continue;
+      if (isStart[start] === 0 || isBeginning[beginning(start, bytes.readUIntBE(at + 1, 3))] === 0) continue;
       for (const [length, valueByForm] of byStart.get(start) ?? []) {
         const value = valueByForm.get(bytes.toString('latin1', at - 2, at - 2 + length));
         if (value !== undefined) found.add(value);

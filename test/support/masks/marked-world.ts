@@ -210,11 +210,12 @@ export async function openClearWorld(
   return {
     world,
     marks,
-    /** Gives the config its masks. */
-    mask: () => {
-      const config = readFileSync(world.config, 'utf8');
-      writeFileSync(world.config, config.replace('  wiki:\n', `${maskWithout(null)}  wiki:\n`));
-    },
     [Symbol.asyncDispose]: () => world[Symbol.asyncDispose](),
   };
+}
+
+/** Gives the config of a clear world its masks. */
+export function maskAll({ config }: Pick<CliWorld, 'config'>): void {
+  const text = readFileSync(config, 'utf8');
+  writeFileSync(config, text.replace('  wiki:\n', `${maskWithout(null)}  wiki:\n`));
 }
