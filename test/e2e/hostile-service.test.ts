@@ -458,7 +458,7 @@ describe('bytes', () => {
     });
 
     const seed = startSeed();
-    const trials = repeats('TRIALS', { share: 8, full: 100 });
+    const trials = repeats('TRIALS', { share: 5, full: 100 });
     // Proves promise 5
     it(`are stored or dropped, whatever ends the run (seed ${seed})`, async () => {
       const random = seededRandom(seed);
