@@ -161,3 +161,15 @@ export function testPartition(entity: string, more: Partial<Partition> = {}): Pa
     ...more,
   };
 }
+
+/** The definition with pages of so many records. */
+export function withPages(definition: Definition, maxSize: number): Definition {
+  const entities = [...definition.entities].map(([name, entity]) => {
+    const { pagination } = entity;
+    return [
+      name,
+      pagination.kind === 'offset' ? { ...entity, pagination: { ...pagination, maxSize } } : entity,
+    ] as const;
+  });
+  return { ...definition, entities: new Map(entities) };
+}
