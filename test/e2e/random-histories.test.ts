@@ -182,11 +182,12 @@ async function tryHistory(seed: number, sink: SampleSinkType): Promise<void> {
 
   // Honest again, and a person lets go what is not there: every record is back, and nothing else is left.
   lie = honest;
+  const truth = world.truth();
   const isEqual = (): boolean =>
     tables.every(({ entity }) => {
       const kept = before.get(entity) ?? new Set();
-      const truth = world.truth().get(entity) ?? new Map();
-      return kept.size === truth.size && [...truth.keys()].every((key) => kept.has(key));
+      const records = truth.get(entity) ?? new Map();
+      return kept.size === records.size && [...records.keys()].every((key) => kept.has(key));
     });
   for (let run = 0; run < 4 && !isEqual(); run += 1) {
     laterMs += hourMs;
@@ -194,9 +195,9 @@ async function tryHistory(seed: number, sink: SampleSinkType): Promise<void> {
     before = keysOf(world, tables);
   }
   for (const { entity } of tables) {
-    const truth = [...(world.truth().get(entity)?.keys() ?? [])].sort();
+    const records = [...(truth.get(entity)?.keys() ?? [])].sort();
     expect([...(before.get(entity) ?? [])].sort(), `seed ${seed}, ${sink}: ${entity} in the end`).toEqual(
-      truth,
+      records,
     );
   }
 }
