@@ -212,7 +212,7 @@ describe('a listing that shows a known number of results at most', () => {
 
 // Proves promise 4.2
 it('a listing that shrinks very far stays in doubt, and nothing is deleted, until it is reset', async () => {
-  let rows = 8_000;
+  let rows = 5_500;
   let cap = 1_000;
   const described = await keyedService({
     entities: `entities:
@@ -235,12 +235,12 @@ it('a listing that shrinks very far stays in doubt, and nothing is deleted, unti
     const isAdvised = stdout.includes('"connector-sync reset" of things');
     return `${code}, ${described.rows('things').size} rows${isDoubted ? ', in doubt' : ''}${isAdvised ? ', advised' : ''}`;
   };
-  expect(await after('sync')).toBe('0, 8000 rows');
+  expect(await after('sync')).toBe('0, 5500 rows');
   rows = 20;
   cap = 10;
-  expect(await after('sync', '--full', '--allow-deletes')).toBe('0, 8000 rows, in doubt, advised');
+  expect(await after('sync', '--full', '--allow-deletes')).toBe('0, 5500 rows, in doubt, advised');
   await described.cli('reset', 'mine/things', '--yes');
-  expect(await after('sync')).toBe('6, 8000 rows');
+  expect(await after('sync')).toBe('6, 5500 rows');
   expect(await after('sync', '--allow-deletes')).toBe('0, 20 rows');
 }, 120_000);
 
