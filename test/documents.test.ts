@@ -8,7 +8,10 @@ import {
   mkdtempSync,
   rmSync,
   symlinkSync,
+  writeFileSync,
 } from 'node:fs';
+import { createServer } from 'node:http';
+import { text } from 'node:stream/consumers';
 import { join, delimiter, dirname, resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import {
@@ -25,6 +28,7 @@ import { isLong } from './support/trials.ts';
 import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { freePort } from './support/redis.ts';
+import { callCli, startCli } from './support/run-cli.ts';
 
 interface DocumentRun extends Disposable {
   /** The folder the commands ran in, empty before. */
@@ -46,9 +50,10 @@ async function runDocument(document: string): Promise<DocumentRun> {
   copyFileSync('.gitignore', join(folder, '.gitignore'));
   execFileSync('git', ['init', '-q'], { cwd: folder });
   execFileSync('git', ['add', '.'], { cwd: folder });
+  await using calls = await takeCalls(join(world, 'calls'));
   const shell = spawn('bash', ['-c', await scriptOf(document)], {
     cwd: folder,
-    env: { PATH: [programFolder(world), process.env['PATH']].join(delimiter), HOME: world },
+    env: { PATH: [...programFolders(world, calls.socket), process.env['PATH']].join(delimiter), HOME: world },
     stdio: ['ignore', 'pipe', 'pipe'],
     // A group of its own, so that what the document left running ends with it.
     detached: true,
@@ -88,13 +93,49 @@ async function scriptOf(document: string): Promise<string> {
   return ['set -eu', "trap 'kill $(jobs -p) 2> /dev/null || true; wait' EXIT", ...lines].join('\n');
 }
 
-/** Holds the built program as an installation links it. */
-function programFolder(world: string): string {
+/**
+ * Hold the built program as an installation links it and, in `npm test`, before it one that hands its calls to
+ * `takeCalls`: processes take longer to start than commands work. The demo, and what serves, run as they are.
+ */
+function programFolders(world: string, socket: string): readonly string[] {
   const { bin } = JSON.parse(readFileSync('package.json', 'utf8')) as { bin: { 'connector-sync': string } };
-  const folder = join(world, 'bin');
-  mkdirSync(folder);
-  symlinkSync(resolve(bin['connector-sync']), join(folder, 'connector-sync'));
-  return [folder, dirname(process.execPath)].join(delimiter);
+  const [folder, before] = [join(world, 'bin'), join(world, 'before')];
+  for (const one of [folder, before]) mkdirSync(one);
+  const program = join(folder, 'connector-sync');
+  symlinkSync(resolve(bin['connector-sync']), program);
+  const standIn = `#!/bin/bash
+case $1 in serve | demo) exec ${program} "$@" ;; esac
+to=$(mktemp -d)
+{ printf '%s\\0' "$to" "$PWD" $# "$@"; env -0; } | curl -s --unix-socket ${socket} --data-binary @- http://here
+cat "$to/stdout"
+cat "$to/stderr" >&2
+exit "$(cat "$to/code")"
+`;
+  if (!isLong) writeFileSync(join(before, 'connector-sync'), standIn, { mode: 0o755 });
+  return [before, folder, dirname(process.execPath)];
+}
+
+/** Runs inside this process what it is asked for: a folder for what comes of it, where, how many arguments, and all. */
+async function takeCalls(socket: string) {
+  const take = async (called: string): Promise<void> => {
+    const [to = '', cwd = '', count = '', ...rest] = called.split('\0');
+    const variables = rest.slice(Number(count), -1).map((one) => one.split(/=(.*)/s, 2));
+    const env = Object.fromEntries(variables) as Record<string, string>;
+    const ended = await callCli(rest.slice(0, Number(count)), { cwd, env });
+    for (const [name, value] of Object.entries(ended)) writeFileSync(join(to, name), String(value));
+  };
+  const server = createServer((asked, answer) => {
+    const end = (): void => void answer.end();
+    void text(asked).then(take).then(end, end);
+  }).listen(socket);
+  await once(server, 'listening');
+  return {
+    socket,
+    [Symbol.asyncDispose]: async () => {
+      server.close();
+      await once(server, 'close');
+    },
+  };
 }
 
 const missing = ['bash', 'curl', 'git'].filter((tool) => !isThere(tool));
@@ -121,6 +162,7 @@ describe.skipIf(missing.length > 0)(
           .flatMap((block) => block.split('\n'))
           .map(shape);
         expect(quoted.filter((line) => line !== '' && line !== '...' && !printed.has(line))).toEqual([]);
+        if (guide === 'README.md') await expectDemoPages(run.folder);
         const status = execFileSync('git', ['status', '--porcelain'], { cwd: run.folder, encoding: 'utf8' });
         expect(status).toBe('A  .gitignore\n');
         if (guide.endsWith('/serving.md')) expectServedAnswers(run);
@@ -228,6 +270,29 @@ function shape(line: string): string {
     .replaceAll(/\d[\d,.]*/g, 'N')
     .replaceAll(/\s+/g, ' ')
     .trim();
+}
+
+/** The demo a day later serves the pages of what it has stored until Ctrl-C, and then leaves no server behind. */
+async function expectDemoPages(folder: string): Promise<void> {
+  // No Redis answers there.
+  const env = { REDIS_URL: 'redis://127.0.0.1:1' };
+  const running = startCli(['demo', '--revision', '1', '--ui'], { cwd: folder, env });
+  await running.until('Ctrl-C stops.');
+  const [, url = ''] = /: (http:\/\/127\.0\.0\.1:\d+)$/m.exec(running.output().stdout) ?? [];
+  const page = await (await fetch(url)).text();
+  expect(page).toContain('<a href="connectors/newsletter">newsletter</a>');
+  expect(page).toContain('<a href="connectors/wiki">wiki</a>');
+  running.child.kill('SIGINT');
+  const { code, stdout, stderr } = await running.result;
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/^[\d,]+ rows? written, \d+ marked as deleted/m);
+  expect(stdout).toContain('Next:\n');
+  expect(stdout).not.toContain(' ui --config ');
+  expect(stderr.trimEnd().split('\n').slice(-2)).toEqual([
+    'Ctrl-C stops.',
+    'Stopping. Ctrl-C again quits now.',
+  ]);
+  await expect(fetch(url)).rejects.toThrow('fetch failed');
 }
 
 function expectServedAnswers({ steps, folder, stderr }: DocumentRun): void {
