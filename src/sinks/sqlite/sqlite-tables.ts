@@ -35,6 +35,7 @@ export const sqliteTableDialect: TableDialect = {
     const sql = createViewSql(view);
     if (found?.text === sql) return;
     if (found !== undefined) tx.put(`DROP VIEW ${quoted(found.name)}`);
+    if (sql.includes(timesView)) tx.put(timesSql);
     tx.put(sql);
   },
   types: {
@@ -266,7 +267,11 @@ function derivedSql(column: DerivedColumn, types: ReadonlyMap<string, FieldType>
     const { found, type, rows } = stepsInto(source, path);
     return `(SELECT group_concat(found, '') FROM (SELECT ${found} AS found ${rows} AND ${type} = 'text'))`;
   }
-  return `(SELECT ${converted[as]} FROM (SELECT ${scalar(source, path, types.get(first) ?? 'string')}))`;
+  const type = types.get(first) ?? 'string';
+  const value = `SELECT ${scalar(source, path, type)}`;
+  if (as !== 'timestamp') return `(SELECT ${converted[as]} FROM (${value}))`;
+  const given = type === 'string' ? `json_array(${source})` : `(SELECT json_array(v) FROM (${value}))`;
+  return `(SELECT utc FROM ${timesView} WHERE given = ${given})`;
 }
 
 /** In the order of the document. Only objects and arrays are looked into: another value would be taken for JSON. */
@@ -275,7 +280,10 @@ function stepsInto(source: string, path: readonly string[]) {
   const loops: string[] = [];
   const wanted: string[] = ['true'];
   for (const [depth, step] of path.entries()) {
-    loops.push(`json_each(CASE WHEN ${type} IN ('object', 'array') THEN ${found} END) AS e${depth}`);
+    // A value below that is no object or array has no element with a key.
+    const isSafe = depth === 0 && step !== '*';
+    const inside = isSafe ? found : `CASE WHEN ${type} IN ('object', 'array') THEN ${found} END`;
+    loops.push(`json_each(${inside}) AS e${depth}`);
     if (step !== '*') wanted.push(`e${depth}.key = '${step.replaceAll("'", "''")}'`);
     [found, type] = [`e${depth}.value`, `e${depth}.type`];
   }
@@ -287,9 +295,12 @@ function stepsInto(source: string, path: readonly string[]) {
 function scalar(source: string, path: readonly string[], type: FieldType): string {
   if (type === 'boolean') return `CASE ${source} WHEN 1 THEN 'true' WHEN 0 THEN 'false' END AS v`;
   if (!isJsonColumn(type)) return `${source} AS v`;
-  const { found, type: found_type, rows } = stepsInto(source, path);
-  const value = path.length === 0 ? `json_extract(${source}, '$')` : found;
-  return `CASE ${found_type} WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' WHEN 'object' THEN NULL WHEN 'array' THEN NULL ELSE ${value} END AS v ${rows} LIMIT 1`;
+  const { type: of, rows } = stepsInto(source, path);
+  const atom =
+    path.length === 0
+      ? `CASE WHEN ${of} NOT IN ('object', 'array') THEN json_extract(${source}, '$') END`
+      : `e${path.length - 1}.atom`;
+  return `CASE WHEN ${of} IN ('true', 'false') THEN ${of} ELSE ${atom} END AS v ${rows} LIMIT 1`;
 }
 
 /** A text counts as the number that JSON would read in it. */
@@ -305,15 +316,23 @@ const spelled = `(SELECT CASE WHEN z GLOB '????????????????*[+-][0-9][0-9]' THEN
     FROM (SELECT replace(replace(replace(v, ',', '.'), 'UTC', 'Z'), 'GMT', 'Z') AS z))`;
 
 /** Times in UTC as texts with milliseconds, which SQLite's own functions take and compare. */
-const converted: Readonly<Record<Exclude<DerivedKind, 'texts'>, string>> = {
+const converted: Readonly<Record<Exclude<DerivedKind, 'texts' | 'timestamp'>, string>> = {
   string: 'CAST(v AS TEXT)',
   integer: `(SELECT CASE WHEN typeof(n) = 'integer' THEN n END FROM (SELECT ${number} AS n))`,
   number: `(SELECT CASE WHEN abs(n) <= 1e308 THEN CAST(n AS REAL) END FROM (SELECT ${number} AS n))`,
   boolean: "CASE WHEN v IN ('true', 1, '1') THEN 1 WHEN v IN ('false', 0, '0') THEN 0 END",
-  // strftime takes more than ISO 8601, and of a day that its month does not have it makes another one.
-  timestamp: `CASE WHEN v GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*' AND v NOT GLOB '0000*' AND v NOT GLOB '* '
-    AND (length(v) = 10 OR v GLOB '??????????[T ][0-2][0-9]:*' AND substr(v, 12, 2) < '24')
-    AND strftime('%Y-%m-%d', substr(v, 1, 10)) = substr(v, 1, 10) THEN strftime(${time}, ${spelled}) END`,
   unix: seconds(number),
   unixMs: seconds(`(${number}) / 1000.0`),
 };
+
+/**
+ * Converts times for all views of a file: each connection has the text of each view in memory. `given` is a JSON array
+ * with one value. The text never changes: other conversions get another name.
+ */
+const timesView = '_sync_times';
+// strftime takes more than ISO 8601, and of a day that its month does not have it makes another one.
+const timesSql = `CREATE VIEW IF NOT EXISTS ${timesView} AS SELECT given,
+  CASE WHEN v GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*' AND v NOT GLOB '0000*' AND v NOT GLOB '* '
+    AND (length(v) = 10 OR v GLOB '??????????[T ][0-2][0-9]:*' AND substr(v, 12, 2) < '24')
+    AND strftime('%Y-%m-%d', substr(v, 1, 10)) = substr(v, 1, 10) THEN strftime(${time}, ${spelled}) END AS utc
+  FROM (SELECT json AS given, value AS v FROM json_each)`;
