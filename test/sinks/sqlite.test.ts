@@ -3,6 +3,8 @@ import { transitions } from '../../src/sinks/ledger/partitions/transitions.ts';
 import { fullDisk } from '../contracts/file-sink/full-disk.ts';
 import { openingFiles } from '../contracts/file-sink/opening-files.ts';
 import { describeSink } from '../contracts/sink-contract.ts';
+import { member, sealed } from '../contracts/sink/fixture.ts';
+import { useBench } from '../contracts/sink/use-bench.ts';
 import { sqliteKind } from '../contracts/file-sink/file-sink-kind.ts';
 import type { Tx } from '../../src/sql/database.ts';
 import { readPartitionTable, type PrintedTransition } from '../support/partition-table.ts';
@@ -102,6 +104,22 @@ describeSink('SQLite', sqliteKind);
 describe('files of a SQLite sink', () => {
   describe('opening', () => openingFiles(sqliteKind));
   describe('on a full disk', () => fullDisk(sqliteKind));
+});
+
+describe('the mark of the last commit of a connector', () => {
+  const bench = useBench(sqliteKind);
+
+  it('changes with each transaction of a run that writes, and with no other', async () => {
+    const sink = await bench().open();
+    const mark = async () => await bench().ledger('SELECT last_commit FROM _sync_commits');
+    const walk = await bench().walking('r1', {}, { sink });
+    const begun = await mark();
+    expect(await sink.findLeftovers(walk.lease)).toBe(0);
+    expect(await mark()).toEqual(begun);
+    await walk.commit([member('1')], { seal: sealed });
+    expect(await mark()).not.toEqual(begun);
+    await walk.release();
+  });
 });
 
 /** A source that asks for quiet is a test of the engine, and what is masked in place one of whole syncs. */

@@ -1,4 +1,4 @@
-import { instant, type Clock } from '../../core/clock.ts';
+import { instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import { openSqliteDatabase, type SqliteDatabase } from '../../sql/sqlite/open-sqlite-database.ts';
@@ -66,7 +66,7 @@ export async function openLedgerFile(options: LedgerFileOptions): Promise<Ledger
     explain,
     cacheKiB: options.cacheKiB ?? mostCacheKiB,
   });
-  const locks = openLocks(db, file, clock);
+  const locks = openLocks({ db, writer, file, clock });
   let foldedMs = Number.NEGATIVE_INFINITY;
   return {
     db,
@@ -149,8 +149,14 @@ export async function openSqliteSink(options: OpenHow & { readonly file: string 
 }
 
 /** The connectors that this sink holds, each by the lock of a file beside its own. */
-function openLocks(db: SqliteDatabase, file: string, clock: Clock) {
+function openLocks({
+  db,
+  writer,
+  file,
+  clock,
+}: Pick<LedgerFileOptions, 'file' | 'clock'> & { readonly db: SqliteDatabase; readonly writer: Connection }) {
   const releases = new Set<() => Promise<void>>();
+  const rowsWritten = writer.prepare<[], number>('SELECT total_changes()').pluck();
 
   const lockOf = async (connector: ConnectorName): Promise<Lock> => {
     const lock = await explained(
@@ -182,10 +188,12 @@ function openLocks(db: SqliteDatabase, file: string, clock: Clock) {
         if (isReleased) throw releasedError(connector);
         return await db.transact(async (tx) => {
           await checkHeld(tx);
+          const before = rowsWritten.get();
           const { takeSeqs, taken } = changeNumbers(() => newestSeq(tx));
           const result = await work(tx, { run, now: instant(clock.now()), takeSeqs });
           saveSeqs(tx, taken());
-          noteCommit(tx, connector);
+          // Half of the transactions of a short run find nothing to do: their commits write nothing.
+          if (rowsWritten.get() !== before) noteCommit(tx, connector);
           return result;
         }, how);
       },
