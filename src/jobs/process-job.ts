@@ -531,9 +531,15 @@ type Starts = ReturnType<typeof countStarts>;
 /** Keeps in the job how many starts in a row neither stored a page nor ended, as after a crash. */
 function countStarts(job: Job, { queue, onError }: SinkContext) {
   let starts = startsInARow(job);
+  let writing = Promise.resolve();
   const write = async (now: number): Promise<void> => {
+    const before = starts;
     starts = now;
-    await queue.updateJobProgress(job.id ?? '', { starts }).catch(onError);
+    writing = queue.updateJobProgress(job.id ?? '', { starts }).catch((error: Error) => {
+      starts = Math.max(before, now);
+      onError(error);
+    });
+    await writing;
   };
   return {
     /** Counts this start; resolves when the write to Redis has succeeded or failed. */
@@ -543,6 +549,9 @@ function countStarts(job: Job, { queue, onError }: SinkContext) {
       if (starts > 0) void write(0);
     },
     /** The run ended without a crash. */
-    end: () => write(0),
+    end: async (): Promise<void> => {
+      await writing;
+      if (starts > 0) await write(0);
+    },
   };
 }

@@ -1,4 +1,4 @@
-import { createHash, randomUUID } from 'node:crypto';
+import { createHash, hash, randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
 import * as z from 'zod';
 import { type Clock, systemClock } from '../core/clock.ts';
@@ -222,6 +222,22 @@ local pause = math.max(paused, tonumber(ARGV[1]))
 if pause > 0 then redis.call('set', KEYS[1], 1, 'PX', pause) end
 if pause + slow > 0 then redis.call('set', KEYS[2], 1, 'PX', pause + slow) end`;
 
+/** Runs a script by its hash, and sends its text only to a Redis that does not know it. */
+async function runScript(
+  redis: Redis,
+  script: string,
+  keys: readonly string[],
+  values: readonly (string | number)[],
+): Promise<unknown> {
+  const given = [keys.length, ...keys, ...values] as const;
+  try {
+    return await redis.evalsha(hash('sha1', script), ...given);
+  } catch (error) {
+    if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
+    return await redis.eval(script, ...given);
+  }
+}
+
 /** `waitMs`: how long to wait before the next try; 0: the call may start. */
 const waitingTimes = z
   .tuple([z.number(), z.number()])
@@ -254,7 +270,7 @@ export function openSharedPace(options: BudgetParts) {
     const lateAfterMs = lateMs + roundTripMs;
     const figures = [...rate, recoverEveryMs, mostHalvings, lateAfterMs, askEveryMs];
     const places = [keys.pause, keys.slow, keys.rate, keys.queue];
-    return waitingTimes.parse(await redis.eval(startOrWait, 4, ...places, caller, ...figures));
+    return waitingTimes.parse(await runScript(redis, startOrWait, places, [caller, ...figures]));
   };
 
   const turnOf = async (caller: string, signal: AbortSignal): Promise<void> => {
@@ -300,7 +316,8 @@ export function openSharedPace(options: BudgetParts) {
      */
     async slowDown(waitMs: number): Promise<void> {
       const figures = [Math.ceil(waitMs), recoverEveryMs, mostHalvings, halveAtMostEveryMs];
-      await ask(() => redis.eval(pauseAndSlow, 3, keys.pause, keys.slow, keys.throttled, ...figures));
+      const places = [keys.pause, keys.slow, keys.throttled];
+      await ask(() => runScript(redis, pauseAndSlow, places, figures));
     },
   };
 }

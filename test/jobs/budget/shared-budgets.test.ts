@@ -59,6 +59,16 @@ it('keeps to the rate that the API states once it is known', async () => {
   expect(errors).toEqual([]);
 });
 
+it('starts calls where Redis has forgotten its scripts, as after a restart', async () => {
+  const budget = await open();
+  await budget.enter(never);
+  await inspector.script('FLUSH');
+  await budget.enter(never);
+  await budget.slowDown(0);
+  expect(errors).toEqual([]);
+  expect(await inspector.keys('*:throttled')).toHaveLength(1);
+});
+
 describe('the keys of an account', () => {
   it('start with the prefix, do not reveal the account and expire', async () => {
     const budget = await open({ requestsPerSecond: 0.1 });
