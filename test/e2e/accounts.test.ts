@@ -4,7 +4,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import Database from 'better-sqlite3';
 import { exitCodeOfReport } from '../../src/cli/output/exit-codes.ts';
 import type { ConnectorName } from '../../src/core/names.ts';
-import type { SampleAccount } from '../../src/sample/sample-account.ts';
+import type { SampleAccount, SampleSize } from '../../src/sample/sample-account.ts';
 import { createSampleAccount } from '../../src/sample/sample-service.ts';
 import { openHistory } from '../../src/sinks/registry.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
@@ -43,19 +43,29 @@ const size = { members: 400 };
 
 const entities = ['lists', 'campaigns', 'reports', 'list_members', 'unsubscribes'];
 
-/** A service at one address under one id, whose account may become another one. */
-async function openSwitched(sink: (typeof triedSinks)[number]) {
+/** Makes an account that becomes another one. */
+function switching(size: SampleSize) {
   let isOther = false;
   const other = createSampleAccount({ definitionName: 'email-marketing', seed: 4_711, size });
-  const wrap = (own: SampleAccount): SampleAccount => ({
-    list: (entity, params) => (isOther ? other : own).list(entity, params),
-    get: (entity, params) => (isOther ? other : own).get(entity, params),
-  });
+  return {
+    become: (account: 'own' | 'other') => {
+      isOther = account === 'other';
+    },
+    wrap: (own: SampleAccount): SampleAccount => ({
+      list: (entity, params) => (isOther ? other : own).list(entity, params),
+      get: (entity, params) => (isOther ? other : own).get(entity, params),
+    }),
+  };
+}
+
+/** A service at one address under one id, whose account may become another one. */
+async function openSwitched(sink: (typeof triedSinks)[number]) {
+  const { become, wrap } = switching(size);
   const world = await openRevisionWorld({ definitionName: 'email-marketing', sink, size, entities, wrap });
   return {
     world,
     sync: async (account: 'own' | 'other', isFull = false, more: Partial<SyncOnce> = {}) => {
-      isOther = account === 'other';
+      become(account);
       return await world.sync({ isFull }, { doubtsAccount: true, ...more });
     },
     [Symbol.asyncDispose]: () => world[Symbol.asyncDispose](),
@@ -133,17 +143,12 @@ it('names every run of the chain that stored rows of another account, for undo',
 // Proves promise 4.1
 it('continues with the other account once it is adopted', async () => {
   const size = { members: 1_200 };
-  let isOther = false;
-  const other = createSampleAccount({ definitionName: 'email-marketing', seed: 4_711, size });
-  const wrap = (own: SampleAccount): SampleAccount => ({
-    list: (entity, params) => (isOther ? other : own).list(entity, params),
-    get: (entity, params) => (isOther ? other : own).get(entity, params),
-  });
+  const { become, wrap } = switching(size);
   const settings = '    include: [lists, list_members]\n';
   await using world = await openCliWorld({ size, wrap, settings });
   const code = async (...args: readonly string[]) => (await world.cli(...args)).code;
   expect(await code('sync', 'newsletter')).toBe(0);
-  isOther = true;
+  become('other');
   expect(await code('sync', 'newsletter')).toBe(2);
   const shown = await world.cli('adopt', 'newsletter');
   expect(shown.stdout).toContain('The API serves other records than those that are stored.');
@@ -513,7 +518,7 @@ it(`equals the account after each of ${revisions} full reads of one that changes
   const clock = { ...systemClock, now: () => Date.now() + laterMs };
   await using app = await openApp({ settings, clock, command: 'a test' });
   const asked = { globs: { select: [], exclude: [] }, onEvent: () => undefined, run: { isFull: true } };
-  const kept = new Map<string, Map<string, Row>>();
+  const kept = new Map<string, ReadonlyMap<string, Row>>();
   for (let revision = 0; revision <= revisions; revision += 1) {
     world.moveTo(revision);
     const report = await app.sync(mine, { ...asked, signal: new AbortController().signal });
@@ -531,26 +536,15 @@ it(`equals the account after each of ${revisions} full reads of one that changes
 });
 
 /** What happened once stays in the sink, also where the service no longer lists it. */
-function truthUntilNow(
-  world: Parameters<typeof worldRows>[0],
-  kept: Map<string, Map<string, Row>>,
-): ReturnType<typeof worldRows> {
-  const lasting = [...world.definition.entities.values()].filter(({ deletes }) => deletes === 'never');
-  const names = new Set<string>(
-    lasting.flatMap(({ table, explodedTable }) => [
-      table.entity,
-      ...(explodedTable === null ? [] : [explodedTable.entity]),
-    ]),
-  );
-  return new Map(
-    [...worldRows(world)].map(([table, rows]) => {
-      if (!names.has(table)) return [table, rows];
-      const all = kept.get(table) ?? new Map<string, Row>();
-      for (const [key, row] of rows) all.set(key, row);
-      kept.set(table, all);
-      return [table, all];
-    }),
-  );
+function truthUntilNow(world: Parameters<typeof worldRows>[0], kept: Map<string, ReadonlyMap<string, Row>>) {
+  const truth = new Map(worldRows(world));
+  for (const { deletes, table, explodedTable } of world.definition.entities.values()) {
+    if (deletes !== 'never') continue;
+    for (const { entity } of explodedTable === null ? [table] : [table, explodedTable]) {
+      kept.set(entity, new Map([...(kept.get(entity) ?? []), ...(truth.get(entity) ?? [])]));
+    }
+  }
+  return new Map([...truth, ...kept]);
 }
 
 const membersCalls = onPath('/lists/{list_id}/members');

@@ -15,7 +15,7 @@ import { builtInDefinition } from '../support/sample-service.ts';
 import { text } from '../support/service/served-api.ts';
 import { chosenEntities, entityNamed, withPages } from '../support/sync-once.ts';
 import { triedSinks } from '../support/trials.ts';
-import type { JsonObject } from '../../src/core/json.ts';
+import type { JsonObject, JsonValue } from '../../src/core/json.ts';
 
 const sinks = triedSinks;
 const lists = entityNamed(builtInDefinition('email-marketing'), 'lists').table;
@@ -475,73 +475,40 @@ describe('parts that fail', () => {
 
 type EditedAccount = ReturnType<typeof editAccount>;
 
-interface Edits {
-  readonly removed: Set<string>;
-  readonly changed: Map<string, { edit: (record: JsonObject) => JsonObject; place: 'keep' | 'toEnd' }>;
-  readonly added: { record: JsonObject; isIn: (params: Params) => boolean }[];
-}
-
 /**
  * A sample account that changes while it is served: give it to a service with `wrap`. Edits lie over the lists as the
  * account filtered and sorted them; edited entities are read whole, so keep to small accounts.
  */
 function editAccount(account: SampleAccount) {
-  const editsByEntity = new Map<string, Edits>();
+  const removed = new Set<string>();
+  const added: { readonly entity: string; readonly record: JsonObject }[] = [];
   let isHidden: (entity: string, params: Params) => boolean = () => false;
-  const editsOf = (entity: string): Edits => {
-    const edits = editsByEntity.get(entity) ?? { removed: new Set(), changed: new Map(), added: [] };
-    editsByEntity.set(entity, edits);
-    return edits;
-  };
-
-  const edited: SampleAccount = {
-    list(entity, params) {
+  const nameOf = (entity: string, id: JsonValue | undefined): string => `${entity} ${text(id)}`;
+  return {
+    list(entity: string, params: Params) {
       const listing = account.list(entity, params);
       if (isHidden(entity, params)) return listingOf([], listing.metadata);
-      const edits = editsByEntity.get(entity);
-      if (edits === undefined) return listing;
-      return listingOf(apply(edits, listing.slice(0, Number.POSITIVE_INFINITY), params), listing.metadata);
+      const others = added.filter((one) => one.entity === entity).map(({ record }) => record);
+      if (others.length === 0 && ![...removed].some((one) => one.startsWith(`${entity} `))) return listing;
+      const records = [...listing.slice(0, Number.POSITIVE_INFINITY), ...others];
+      return listingOf(
+        records.filter(({ id }) => !removed.has(nameOf(entity, id))),
+        listing.metadata,
+      );
     },
-    get(entity, params) {
-      const edits = editsByEntity.get(entity);
-      const added = edits?.added.find(({ record }) => Object.values(params).includes(record['id'] ?? null));
-      const record = added?.record ?? account.get(entity, params);
-      if (record === null || edits === undefined) return record;
-      const id = text(record['id']);
-      return edits.removed.has(id) ? null : (edits.changed.get(id)?.edit(record) ?? record);
+    get(entity: string, params: Params) {
+      const ids = Object.values(params);
+      const other = added.find((one) => one.entity === entity && ids.includes(one.record['id'] ?? null));
+      const record = other?.record ?? account.get(entity, params);
+      return record === null || removed.has(nameOf(entity, record['id'])) ? null : record;
     },
-  };
-  return {
-    ...edited,
     /** Lists for which this is true are empty until another rule is given. */
     hide: (rule: typeof isHidden) => {
       isHidden = rule;
     },
-    /** The record is no longer in a list, and `get` does not find it. Restored by `restore`. */
-    remove: (entity: string, id: string) => void editsOf(entity).removed.add(id),
-    restore: (entity: string, id: string) => void editsOf(entity).removed.delete(id),
-    /** `toEnd`: the record also moves behind all others, as it does in an order by its last change. */
-    change: (
-      entity: string,
-      id: string,
-      edit: (record: JsonObject) => JsonObject,
-      place: 'keep' | 'toEnd' = 'keep',
-    ) => void editsOf(entity).changed.set(id, { edit, place }),
-    /** At the end of the lists whose parameters pass. */
-    add: (entity: string, record: JsonObject, isIn: (params: Params) => boolean = () => true) =>
-      void editsOf(entity).added.push({ record, isIn }),
+    /** The record is no longer in a list, and `get` does not find it. */
+    remove: (entity: string, id: string) => void removed.add(nameOf(entity, id)),
+    /** At the end of every list of the entity. */
+    add: (entity: string, record: JsonObject) => void added.push({ entity, record }),
   };
-}
-
-function apply(edits: Edits, records: readonly JsonObject[], params: Params): readonly JsonObject[] {
-  const kept: JsonObject[] = [];
-  const moved: JsonObject[] = [];
-  const added = edits.added.filter(({ isIn }) => isIn(params)).map(({ record }) => record);
-  for (const record of [...records, ...added]) {
-    const id = text(record['id']);
-    if (edits.removed.has(id)) continue;
-    const change = edits.changed.get(id);
-    (change?.place === 'toEnd' ? moved : kept).push(change === undefined ? record : change.edit(record));
-  }
-  return [...kept, ...moved];
 }
