@@ -70,11 +70,9 @@ describe('the definitions docs/examples/paging-*.yaml', () => {
     const rows = calls.flatMap((call) =>
       call.rows.flatMap((shown) => shown.rows.map(({ fields }) => fields)),
     );
-    const stored = projects.map(({ id, displayName, createdAt }) => [id, displayName, createdAt]);
-    expect(new Set(rows.map(({ id }) => id)).size).toBe(projects.length);
-    expect(rows.map((row) => [row.id, row['display_name'], row['created_at']])).toEqual(
-      expect.arrayContaining(stored),
-    );
+    const stored = projects.map(({ id, displayName, createdAt }) => `${id} ${displayName} ${createdAt}`);
+    const shown = rows.map((row) => [row['id'], row['display_name'], row['created_at']].join(' '));
+    expect([...new Set(shown)].toSorted()).toEqual(stored);
     expect(calls.length).toBeLessThan(9);
   });
 });

@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { openPromise } from '../open-promise.ts';
 import { definitions } from './served-api.ts';
 import { systemClock } from '../../../src/core/clock.ts';
+import { knownOrMade } from '../../../src/core/grouped.ts';
 import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
 import type { Definition } from '../../../src/definitions/definition.ts';
 import { createSampleAccount, sampleProviders } from '../../../src/sample/sample-service.ts';
@@ -22,6 +23,26 @@ export function definitionNamed(name: string): Definition {
   const definition = definitions.get(name);
   if (definition === undefined) throw new Error(`no definition ${name}`);
   return definition;
+}
+
+/** Definition name -> the file of a store that has all of its sample account: one sync for all tests of a file. */
+const filled = new Map<string, Promise<Buffer>>();
+
+async function filledStore(definition: string): Promise<Buffer> {
+  await using world = storeWorld();
+  world.keep('one', definition, providerOf(definition, sampleOf(definition)));
+  await searchable(world.stores, 'one');
+  await world.stores[Symbol.asyncDispose]();
+  return readFileSync(world.file('one'));
+}
+
+/** A world whose store `one` has all of the definition's sample account, as a restart of the service finds it. */
+export async function filledWorld(definition: string, options: Partial<ContextStoresOptions> = {}) {
+  const file = await knownOrMade(filled, definition, () => filledStore(definition));
+  const world = storeWorld(options);
+  mkdirSync(path.dirname(world.file('one')), { mode: 0o700 });
+  writeFileSync(world.file('one'), file, { mode: 0o600 });
+  return world;
 }
 
 /** Stores in a folder of their own, removed with them. */
@@ -136,7 +157,7 @@ export async function statusWhen(
   for (;;) {
     const status = stores.status(connectorId);
     if (isWanted(status)) return status;
-    await new Promise((resolve) => setTimeout(resolve, 2));
+    await new Promise((resolve) => setTimeout(resolve, 4));
   }
 }
 

@@ -16,9 +16,10 @@ export function onPath(template: string): (request: LoggedRequest) => boolean {
 
 /** A few kilobytes of the service's own kind of answer that inflate to so many bytes of JSON. */
 export function gzipBomb(bytes: number): Effect {
+  let body: Buffer | null = null;
   return (right) => {
     const { headers } = right();
-    const body = gzipSync(`{"bomb":"${'a'.repeat(bytes)}"}`);
+    body ??= gzipSync(`{"bomb":"${'a'.repeat(bytes)}"}`, { level: 1 });
     return { status: 200, headers: { ...headers, 'content-encoding': 'gzip' }, body };
   };
 }

@@ -2,8 +2,10 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseDocument } from 'yaml';
+import { knownOrMade } from '../../../src/core/grouped.ts';
 import type { JsonObject } from '../../../src/core/json.ts';
-import { builtInDefinitionsFolder, loadDefinitions } from '../../../src/definitions/load-definitions.ts';
+import { buildDefinition } from '../../../src/definitions/definition.ts';
+import { builtInDefinitionsFolder, prepareDefinitions } from '../../../src/definitions/load-definitions.ts';
 import type { SampleAccount, SampleSize } from '../../../src/sample/sample-account.ts';
 import { type RevisingAccount, revisingAccount } from '../revising-account.ts';
 import { sampleSeed } from '../sample-service.ts';
@@ -106,9 +108,16 @@ function worldOf<Fake extends FakeServer>(fake: Fake & { readonly baseUrl: strin
   const folder = mkdtempSync(path.join(tmpdir(), 'upstream-'));
   const definitionsFolder = path.join(folder, 'definitions');
   mkdirSync(definitionsFolder);
-  writeFileSync(path.join(definitionsFolder, 'definition.yaml'), movedDefinition(fake.baseUrl, parts));
-  const [definition] = loadDefinitions([definitionsFolder]).values();
-  if (definition === undefined) throw new Error('the definition was not read');
+  const { file, as, tokenUrl = '' } = parts;
+  const read = knownOrMade(moved, `${String(file)} ${as}`, () =>
+    movedDefinition(definitionsFolder, file, as),
+  );
+  const here = (text: string): string =>
+    text.replaceAll(`${anywhere}/token`, tokenUrl).replaceAll(anywhere, fake.baseUrl);
+  writeFileSync(path.join(definitionsFolder, 'definition.yaml'), here(read.text));
+  // `as`: as the program keeps a definition that its build has checked.
+  const checked = JSON.parse(here(JSON.stringify(read.file))) as typeof read.file;
+  const definition = buildDefinition(checked, read.contentHash, read.todos);
   return {
     fake: fake as Fake,
     /** The connector type, with the address of the made-up service in place of the real one, without its low rates. */
@@ -130,15 +139,19 @@ function worldOf<Fake extends FakeServer>(fake: Fake & { readonly baseUrl: strin
   };
 }
 
+/** The address of every made-up service in the stored text, which is read once: no test has the time to read it again. */
+const anywhere = 'http://127.0.0.1/moved';
+const moved = new Map<string, ReturnType<typeof movedDefinition>>();
+
 /** The definition as its file has it, but for where the service is and how fast it may be asked. */
-function movedDefinition(baseUrl: string, { file, as, tokenUrl }: WorldParts): string {
+function movedDefinition(folder: string, file: string | URL, as: string | null) {
   const document = parseDocument(readFileSync(file, 'utf8'));
-  document.setIn(['upstream', 'baseUrl'], baseUrl);
+  document.setIn(['upstream', 'baseUrl'], anywhere);
   // The address no longer has names.
   document.deleteIn(['upstream', 'host']);
   const auth = (document.toJS() as { upstream: { auth: Record<string, JsonObject> } }).upstream.auth;
   for (const [title, { kind }] of Object.entries(auth)) {
-    if (kind === 'refresh') document.setIn(['upstream', 'auth', title, 'tokenUrl'], tokenUrl);
+    if (kind === 'refresh') document.setIn(['upstream', 'auth', title, 'tokenUrl'], `${anywhere}/token`);
   }
   document.setIn(['upstream', 'limits', 'requestsPerSecond'], 1_000);
   document.setIn(['rateLimit', 'requestsPerSecond'], 1_000);
@@ -146,5 +159,9 @@ function movedDefinition(baseUrl: string, { file, as, tokenUrl }: WorldParts): s
     document.set('name', as);
     document.delete('aliases');
   }
-  return document.toString();
+  const text = document.toString();
+  writeFileSync(path.join(folder, 'definition.yaml'), text);
+  const [prepared] = Object.values(prepareDefinitions(folder));
+  if (prepared === undefined) throw new Error('the definition was not read');
+  return { ...prepared, text };
 }
