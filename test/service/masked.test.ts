@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
@@ -202,8 +202,11 @@ it('removes at its start what stores hold from before the masks', { timeout: 120
   if (newsletter === undefined) throw new Error('the accounts have one');
   const accounts = ['one', 'two', 'three'].map((connectorId) => ({ ...newsletter, connectorId }));
   {
-    await using clear = await serveApi({ accounts, data });
-    for (const { connectorId } of accounts) await searchable(clear.service.stores, connectorId);
+    await using clear = await serveApi({ accounts: accounts.slice(0, 1), data });
+    await searchable(clear.service.stores, 'one');
+  }
+  for (const { connectorId } of accounts.slice(1)) {
+    copyFileSync(join(data, 'stores/one.db'), join(data, `stores/${connectorId}.db`));
   }
   const addresses = () =>
     [...contentsOf(join(data, 'stores'))].flatMap(

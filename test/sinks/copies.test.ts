@@ -48,8 +48,8 @@ describe.each(copyWays(postgres))('a copy %s', (_way, ofSource, ofTarget) => {
     const before = await storedState(from);
     const cut = new Error('cut');
     let attempts = 0;
-    // The first transaction begins it. Each attempt copies the sync state again, so most runs look at every third step.
-    for (let at = 2; ; at += at < 16 || isLong ? 1 : 3) {
+    // The first transaction begins it. Each attempt copies the sync state again, so most runs look at every fifth step.
+    for (let at = 2; ; at += at < 9 || isLong ? 1 : 5) {
       const end = await copyNews(source, stoppingSink(target, at, cut)).catch((error: unknown) => error);
       attempts = at;
       if (end !== cut) {

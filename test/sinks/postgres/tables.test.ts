@@ -144,7 +144,7 @@ const types = [
   'timestamptz',
 ] as const satisfies readonly BinaryType[];
 const seed = startSeed();
-const rowCount = repeats('TRIALS', { share: 3_000, full: 50_000 });
+const rowCount = repeats('TRIALS', { share: 1_000, full: 50_000 });
 
 const integers = [
   0,
@@ -277,7 +277,7 @@ describe('values in the binary format of PostgreSQL', () => {
   );
 });
 
-const trials = repeats('TRIALS', { share: 3_000, full: 100_000 });
+const trials = repeats('TRIALS', { share: 800, full: 100_000 });
 
 /** A name of few different letters, so that two are often alike at their beginning. */
 function anyName(random: () => number, separators: readonly string[]): string {
