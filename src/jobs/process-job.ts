@@ -533,10 +533,9 @@ function countStarts(job: Job, { queue, onError }: SinkContext) {
   let starts = startsInARow(job);
   let writing = Promise.resolve();
   const write = async (now: number): Promise<void> => {
-    const before = starts;
     starts = now;
     writing = queue.updateJobProgress(job.id ?? '', { starts }).catch((error: Error) => {
-      starts = Math.max(before, now);
+      starts = 1;
       onError(error);
     });
     await writing;

@@ -223,19 +223,11 @@ if pause > 0 then redis.call('set', KEYS[1], 1, 'PX', pause) end
 if pause + slow > 0 then redis.call('set', KEYS[2], 1, 'PX', pause + slow) end`;
 
 /** Runs a script by its hash, and sends its text only to a Redis that does not know it. */
-async function runScript(
-  redis: Redis,
-  script: string,
-  keys: readonly string[],
-  values: readonly (string | number)[],
-): Promise<unknown> {
-  const given = [keys.length, ...keys, ...values] as const;
-  try {
-    return await redis.evalsha(hash('sha1', script), ...given);
-  } catch (error) {
-    if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
-    return await redis.eval(script, ...given);
-  }
+async function runScript(redis: Redis, script: string, ...given: [number, ...(string | number)[]]) {
+  return await redis.evalsha(hash('sha1', script), ...given).catch((error: Error) => {
+    if (!error.message.startsWith('NOSCRIPT')) throw error;
+    return redis.eval(script, ...given);
+  });
 }
 
 /** `waitMs`: how long to wait before the next try; 0: the call may start. */
@@ -270,7 +262,7 @@ export function openSharedPace(options: BudgetParts) {
     const lateAfterMs = lateMs + roundTripMs;
     const figures = [...rate, recoverEveryMs, mostHalvings, lateAfterMs, askEveryMs];
     const places = [keys.pause, keys.slow, keys.rate, keys.queue];
-    return waitingTimes.parse(await runScript(redis, startOrWait, places, [caller, ...figures]));
+    return waitingTimes.parse(await runScript(redis, startOrWait, 4, ...places, caller, ...figures));
   };
 
   const turnOf = async (caller: string, signal: AbortSignal): Promise<void> => {
@@ -317,7 +309,7 @@ export function openSharedPace(options: BudgetParts) {
     async slowDown(waitMs: number): Promise<void> {
       const figures = [Math.ceil(waitMs), recoverEveryMs, mostHalvings, halveAtMostEveryMs];
       const places = [keys.pause, keys.slow, keys.throttled];
-      await ask(() => runScript(redis, pauseAndSlow, places, figures));
+      await ask(() => runScript(redis, pauseAndSlow, 3, ...places, ...figures));
     },
   };
 }

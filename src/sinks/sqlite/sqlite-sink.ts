@@ -66,7 +66,7 @@ export async function openLedgerFile(options: LedgerFileOptions): Promise<Ledger
     explain,
     cacheKiB: options.cacheKiB ?? mostCacheKiB,
   });
-  const locks = openLocks({ db, writer, file, clock });
+  const locks = openLocks(db, writer, options);
   let foldedMs = Number.NEGATIVE_INFINITY;
   return {
     db,
@@ -149,12 +149,7 @@ export async function openSqliteSink(options: OpenHow & { readonly file: string 
 }
 
 /** The connectors that this sink holds, each by the lock of a file beside its own. */
-function openLocks({
-  db,
-  writer,
-  file,
-  clock,
-}: Pick<LedgerFileOptions, 'file' | 'clock'> & { readonly db: SqliteDatabase; readonly writer: Connection }) {
+function openLocks(db: SqliteDatabase, writer: Connection, { file, clock }: LedgerFileOptions) {
   const releases = new Set<() => Promise<void>>();
   const rowsWritten = writer.prepare<[], number>('SELECT total_changes()').pluck();
 

@@ -281,8 +281,8 @@ function stepsInto(source: string, path: readonly string[]) {
   const wanted: string[] = ['true'];
   for (const [depth, step] of path.entries()) {
     // A value below that is no object or array has no element with a key.
-    const isSafe = depth === 0 && step !== '*';
-    const inside = isSafe ? found : `CASE WHEN ${type} IN ('object', 'array') THEN ${found} END`;
+    const isKeyed = depth === 0 && step !== '*';
+    const inside = isKeyed ? found : `CASE WHEN ${type} IN ('object', 'array') THEN ${found} END`;
     loops.push(`json_each(${inside}) AS e${depth}`);
     if (step !== '*') wanted.push(`e${depth}.key = '${step.replaceAll("'", "''")}'`);
     [found, type] = [`e${depth}.value`, `e${depth}.type`];
@@ -295,12 +295,9 @@ function stepsInto(source: string, path: readonly string[]) {
 function scalar(source: string, path: readonly string[], type: FieldType): string {
   if (type === 'boolean') return `CASE ${source} WHEN 1 THEN 'true' WHEN 0 THEN 'false' END AS v`;
   if (!isJsonColumn(type)) return `${source} AS v`;
-  const { type: of, rows } = stepsInto(source, path);
-  const atom =
-    path.length === 0
-      ? `CASE WHEN ${of} NOT IN ('object', 'array') THEN json_extract(${source}, '$') END`
-      : `e${path.length - 1}.atom`;
-  return `CASE WHEN ${of} IN ('true', 'false') THEN ${of} ELSE ${atom} END AS v ${rows} LIMIT 1`;
+  const { found, type: of, rows } = stepsInto(source, path);
+  const value = path.length === 0 ? `json_extract(${source}, '$')` : found;
+  return `CASE WHEN ${of} IN ('true', 'false') THEN ${of} WHEN ${of} NOT IN ('object', 'array') THEN ${value} END AS v ${rows} LIMIT 1`;
 }
 
 /** A text counts as the number that JSON would read in it. */

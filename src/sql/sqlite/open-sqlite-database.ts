@@ -41,10 +41,9 @@ export function openSqliteDatabase(options: SqliteOptions): SqliteDatabase {
   const { file, writer, explain, cacheKiB } = options;
   const { statements } = readerOn(writer, cacheKiB);
   const turns = openTurns();
-  let isClosed = false;
   const inTurn = async <Result>(work: () => Promise<Result>): Promise<Result> =>
     await turns.take(async () => {
-      if (isClosed) throw new TypeError(`${file} was closed`);
+      if (!writer.open) throw new TypeError(`${file} was closed`);
       return await explained(explain, work);
     });
 
@@ -76,13 +75,7 @@ export function openSqliteDatabase(options: SqliteOptions): SqliteDatabase {
         await whenUnlocked(options, () => void writer.exec('VACUUM'));
         await whenUnlocked(options, () => emptyLog(writer));
       }),
-    [Symbol.asyncDispose]: async () => {
-      await turns.take(async () => {
-        if (isClosed) return;
-        isClosed = true;
-        writer.close();
-      });
-    },
+    [Symbol.asyncDispose]: async () => await turns.take(async () => void writer.close()),
   };
 }
 
