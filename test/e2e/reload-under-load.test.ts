@@ -9,8 +9,8 @@ import { isRunStarted, type LogLine } from '../support/worker-process.ts';
 const reloads = repeats('TRIALS', { share: 4, full: 40 });
 const seed = startSeed();
 /** Of these, the first ones are the same in every config. */
-const all = isLong ? 100 : 6;
-const steady = isLong ? 70 : 3;
+const all = isLong ? 100 : 4;
+const steady = isLong ? 70 : 2;
 const nameOf = (index: number): string => `c${String(index).padStart(3, '0')}`;
 const names = Array.from({ length: all }, (_, index) => nameOf(index));
 const unchanged = names.slice(0, steady);
