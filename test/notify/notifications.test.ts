@@ -27,7 +27,7 @@ import { instantClock } from '../support/instant-clock.ts';
 import { startReceiver, type Received, type Receiver } from '../support/notify/receiver.ts';
 import { it } from '../support/it.ts';
 import { startRedis } from '../support/redis.ts';
-import { runCli, startCli, jsonLines } from '../support/run-cli.ts';
+import { callCli, runCli, startCli, jsonLines } from '../support/run-cli.ts';
 import { testProgram } from '../support/ensure-built.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { isLong, repeats, startSeed } from '../support/trials.ts';
@@ -551,7 +551,7 @@ it.runIf(isInstalled).each([
   // A process reads which certificates it trusts when it starts.
   const env = { NODE_EXTRA_CA_CERTS: join(process.cwd(), certificate) };
   expect(await runCli(args, { cwd: folder, env })).toMatchObject({ code: 0 });
-  const refused = await runCli(args, { cwd: folder });
+  const refused = await callCli(args, { cwd: folder });
   expect(refused).toMatchObject({ code: 1 });
   expect(refused.stdout + refused.stderr).toContain('has a TLS certificate that is not trusted');
   expect(server.mails).toMatchObject([{ user: 'ops', to: ['ops@example.com'], isEncrypted: true }]);
