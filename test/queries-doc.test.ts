@@ -8,7 +8,7 @@ const queries = [...readFileSync('docs/guides/queries.md', 'utf8').matchAll(/```
 
 it('docs/guides/queries.md has ten queries that run on what a sync has stored', async () => {
   expect(queries).toHaveLength(10);
-  await using world = await openCliWorld();
+  await using world = await openCliWorld({ isWhole: true });
   await world.json('sync');
   const db = new Database(join(world.folder, 'main.db'), { readonly: true });
   const empty = queries.flatMap(([, sql = '']) => (db.prepare(sql).all().length === 0 ? [sql] : []));

@@ -189,7 +189,7 @@ describe('data', () => {
 
   describe.each(triedSinks)('connectors remove --data in a %s sink', (sink) => {
     it('says what is stored, drops it and the entry, and publishes generations without rows', async () => {
-      world = await openCliWorld({ sink });
+      world = await openCliWorld({ sink, isWhole: true });
       publishInto('./published');
       await world.cli('sync');
       await world.cli('publish', 'lake');
@@ -218,7 +218,7 @@ describe('data', () => {
     });
 
     it('refuses a connector that is held, and drops one that has left the config', async () => {
-      world = await openCliWorld({ sink });
+      world = await openCliWorld({ sink, isWhole: true });
       await world.cli('sync', 'newsletter');
       const config = readFileSync(world.config, 'utf8');
       const options = readSettings({ file: world.config, env: world.env }).sinks.get('main');

@@ -22,6 +22,7 @@ beforeAll(async () => {
     sinkSettings: `{ type: sqlite, path: ./main.db, durability: normal }
   pg: { type: postgres, url: "${url}", schema: ${schema}, durability: normal }
   lines: { type: jsonl, directory: ./lines }`,
+    settings: '    include: [lists, list_members, campaigns, reports, email_activity, unsubscribes]\n',
   });
   const written = readFileSync(world.config, 'utf8').replace('sinks: { main:', 'sinks:\n  main:');
   // The world writes its sinks as a map in one line.

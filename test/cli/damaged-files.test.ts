@@ -9,7 +9,7 @@ let lake: string;
 let sound: string;
 
 beforeAll(async () => {
-  world = await openCliWorld({ sink: 'jsonl' });
+  world = await openCliWorld({ sink: 'jsonl', isWhole: true });
   await world.json('sync');
   lake = join(world.folder, 'main');
   sound = join(world.folder, 'sound');

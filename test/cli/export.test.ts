@@ -10,7 +10,7 @@ describe.each(triedSinks)('export from a %s sink', (sink) => {
   let world: CliWorld;
 
   beforeAll(async () => {
-    world = await openCliWorld({ sink });
+    world = await openCliWorld({ sink, isWhole: true });
     expect((await world.cli('sync')).code).toBe(0);
   });
 

@@ -116,7 +116,8 @@ describe('targets', () => {
 
     // Proves promise 21.1
     it('removes the half-made copy of a DuckDB file that a killed publisher left', async () => {
-      const { key } = await published('  desk: { type: duckdb, path: ./desk.duckdb }\n');
+      const { key } = await published('  desk: { type: duckdb, path: ./desk.duckdb, when: by-hand }\n');
+      await world.json('publish', 'desk');
       const path = join(world.folder, 'desk.duckdb');
       const { signal } = new AbortController();
       await using target = openDuckdbTarget({ path }, { keepMs: null, clock: systemClock, signal });
@@ -145,11 +146,13 @@ describe('targets', () => {
     });
 
     // Proves promise 21.4
-    it.each([
-      ['files', 'prune newsletter', '{ type: files, directory: ./lake, format: jsonl, when: by-hand }'],
-      ['duckdb', 'publish lake', '{ type: duckdb, path: ./lake.duckdb, when: by-hand }'],
+    const unfinished: readonly (readonly [type: string, command: string, settings: string])[] = [
+      ['files', 'publish lake', '{ type: files, directory: ./lake, format: jsonl, when: by-hand }'],
       ['postgres', 'publish prune lake', ''],
-    ])(
+      ['duckdb', 'publish lake', '{ type: duckdb, path: ./lake.duckdb, when: by-hand }'],
+    ];
+    // Every command takes a second to open DuckDB.
+    it.each(unfinished.filter(([type]) => isLong || type !== 'duckdb'))(
       'killed in front of a target of type %s is unfinished in every report, and "%s" finishes it',
       async (...of) => {
         const [type, command, settings] = of;
@@ -219,7 +222,7 @@ const filesWithSql = `
   WHERE position(convert_to($2, 'UTF8') IN pg_read_binary_file(pg_relation_filepath(oid))) > 0`;
 
 /** In `npm test` a kill in front of one message of so many. */
-const killsAtEach = isLong ? 1 : 30;
+const killsAtEach = isLong ? 1 : 50;
 
 /** A sink that is reached through a proxy, with list members in it. */
 async function synced(schema: string) {

@@ -38,7 +38,7 @@ describe('purge', () => {
   it.each(['sqlite', 'jsonl'] as const)(
     'leaves no byte of a person in the files of a %s sink, and keeps the person away',
     async (sink) => {
-      world = await openCliWorld({ sink });
+      world = await openCliWorld({ sink, isWhole: true });
       await world.json('sync', 'newsletter');
       const { email } = await aMember();
       expect(filesWith(world.folder, email).length).toBeGreaterThan(0);

@@ -12,7 +12,7 @@ afterEach(async () => {
 
 describe.each(triedSinks)('reset in a %s sink', (sink) => {
   it('without --yes only shows what would go, and ends with 0', async () => {
-    world = await openCliWorld({ sink });
+    world = await openCliWorld({ sink, isWhole: true });
     await world.cli('sync', 'newsletter');
     const before = await world.cli('status', 'newsletter', '--json');
     const shown = await world.cli('reset', 'newsletter/list_members', '--data');
@@ -25,7 +25,7 @@ describe.each(triedSinks)('reset in a %s sink', (sink) => {
   });
 
   it('makes the next sync read the entity in full, and keeps its rows', async () => {
-    world = await openCliWorld({ sink });
+    world = await openCliWorld({ sink, isWhole: true });
     await world.cli('sync', 'newsletter');
     const rows = (await world.cli('export', 'newsletter/list_members')).stdout;
     const [done] = await world.json('reset', 'newsletter/list_members', '--yes');
@@ -38,7 +38,7 @@ describe.each(triedSinks)('reset in a %s sink', (sink) => {
   });
 
   it('with --data drops the rows of the entity, which come again as new ones', async () => {
-    world = await openCliWorld({ sink });
+    world = await openCliWorld({ sink, isWhole: true });
     await world.cli('sync', 'newsletter');
     const others = (await world.cli('export', 'newsletter/lists')).stdout;
     const [done] = await world.json('reset', 'newsletter/email_activity', '--data', '--yes');
@@ -54,7 +54,7 @@ describe.each(triedSinks)('reset in a %s sink', (sink) => {
   });
 
   it('lets the name of a connector stand for another account after a reset, which no refusal advises', async () => {
-    world = await openCliWorld({ sink });
+    world = await openCliWorld({ sink, isWhole: true });
     await world.cli('sync', 'newsletter');
     await world.cli('sync', 'wiki', '--select', 'users');
     // What the same name stood for before: another connector of the API.
@@ -74,7 +74,7 @@ describe.each(triedSinks)('reset in a %s sink', (sink) => {
 
 describe('reset', () => {
   it('counts deleted rows among those that --data would drop', async () => {
-    world = await openCliWorld();
+    world = await openCliWorld({ isWhole: true });
     await world.cli('sync', 'newsletter');
     world.moveTo(1);
     await world.cli('sync', 'newsletter');
@@ -88,7 +88,7 @@ describe('reset', () => {
   });
 
   it('names the entity whose records have the elements, and says when there is nothing', async () => {
-    world = await openCliWorld();
+    world = await openCliWorld({ isWhole: true });
     const nothing = await world.cli('reset', 'newsletter', '--yes');
     expect(nothing).toMatchObject({ code: 2, stderr: expect.stringContaining('nothing to reset') as string });
     await world.cli('sync', 'newsletter', '--select', 'lists');

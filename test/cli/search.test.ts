@@ -13,7 +13,7 @@ describe('a sink', () => {
   let database: string;
 
   beforeAll(async () => {
-    world = await openCliWorld();
+    world = await openCliWorld({ isWhole: true });
     database = join(world.folder, 'main.db');
     await world.json('sync', 'newsletter', '--select', 'campaigns', 'list_members', 'email_activity');
   });
@@ -97,10 +97,10 @@ describe('a sink', () => {
     });
 
     it('says that nothing is stored yet, and that files of lines cannot be searched', async () => {
-      const nothing = await world.cli('search', 'wiki/pages');
+      const nothing = await world.cli('search', 'wiki/users');
       expect(nothing).toMatchObject({ code: 2 });
       expect(nothing.stderr).toContain(
-        'Nothing of wiki/pages is stored in sink main yet. Run "npx --no-install connector-sync sync wiki"',
+        'Nothing of wiki/users is stored in sink main yet. Run "npx --no-install connector-sync sync wiki"',
       );
       await using lake = await openCliWorld({ sink: 'jsonl' });
       const lines = await lake.cli('search', 'newsletter/campaigns');

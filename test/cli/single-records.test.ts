@@ -166,9 +166,9 @@ describe('refetch a record', () => {
     },
   });
 
-  async function open(sink: SampleSinkType, settings = ''): Promise<void> {
+  async function open(sink: SampleSinkType, settings = '', isWhole = false): Promise<void> {
     change = (record) => record;
-    world = await openCliWorld({ sink, wrap, settings });
+    world = await openCliWorld({ sink, wrap, settings, isWhole });
     expect((await world.cli('sync')).code).toBe(0);
   }
 
@@ -182,7 +182,7 @@ describe('refetch a record', () => {
 
   describe.each(triedSinks)('refetch into a %s sink', (sink) => {
     it('writes nothing for an unchanged record, also in a tree', async () => {
-      await open(sink);
+      await open(sink, '', true);
       const [member] = await rows('newsletter/list_members');
       const [report] = await rows('newsletter/reports');
       const blocks = await rows('wiki/blocks');
@@ -436,7 +436,7 @@ describe('audit', () => {
   });
 
   async function configured(sink: string, more = ''): Promise<string> {
-    const config = await writeCliConfig(folder, service.url);
+    const config = await writeCliConfig(folder, service.url, { isWhole: more !== '' });
     const text = await readFile(config, 'utf8');
     await writeFile(
       config,
@@ -507,11 +507,11 @@ describe('edited rows', () => {
     },
   } as const;
 
-  async function open(type: keyof typeof kinds): Promise<CliWorld> {
-    const { url } = await sharedPostgres();
-    await askPostgres(url, 'DROP SCHEMA IF EXISTS edited CASCADE');
+  async function open(type: keyof typeof kinds, isWhole = false): Promise<CliWorld> {
+    const url = type === 'postgres' ? (await sharedPostgres()).url : '';
+    if (url !== '') await askPostgres(url, 'DROP SCHEMA IF EXISTS edited CASCADE');
     const sinkSettings = kinds[type].settings.replace('URL', url);
-    const world = await openCliWorld({ sinkSettings });
+    const world = await openCliWorld({ sinkSettings, isWhole });
     onTestFinished(async () => await world[Symbol.asyncDispose]());
     expect((await world.cli('sync')).code).toBe(0);
     return world;
@@ -539,7 +539,7 @@ describe('edited rows', () => {
     });
 
     it('is not seen where none was edited, also in rows that were read a day ago', async () => {
-      const world = await open(type);
+      const world = await open(type, true);
       world.moveTo(1);
       expect((await world.cli('sync', '--allow-deletes')).code).toBe(0);
       for (const target of [

@@ -14,7 +14,7 @@ afterEach(async () => {
 
 /** Two syncs; the second one finds a list with all that is below it gone. Gives its run. */
 async function syncWithDeletes(sink: 'sqlite' | 'jsonl'): Promise<string> {
-  world = await openCliWorld({ sink });
+  world = await openCliWorld({ sink, settings: `    include: [${entities.join(', ')}, segments]\n` });
   await world.json('sync', 'newsletter');
   world.moveTo(3);
   const report = (await world.json('sync', 'newsletter', '--full', '--allow-deletes')).at(-1)?.['report'];
@@ -112,7 +112,7 @@ describe('undo', () => {
   });
 
   it('gives the same rows where it was killed on the way', { timeout: 60_000 }, async () => {
-    world = await openCliWorld({ settings: '    history: true\n' });
+    world = await openCliWorld({ isWhole: true, settings: '    history: true\n' });
     await world.json('sync', 'newsletter');
     world.moveTo(3);
     const report = (await world.json('sync', 'newsletter', '--full', '--allow-deletes')).at(-1)?.['report'];

@@ -545,7 +545,7 @@ describe('values from before', () => {
 
   // Proves promise 10.6
   it('leaves no byte of what reads under a mask have written over, and names elements that none replaces', async () => {
-    await using world = await openCliWorld();
+    await using world = await openCliWorld({ isWhole: true });
     await world.json('sync', 'newsletter');
     const rows = jsonLines(await world.cli('export', 'newsletter/email_activity'));
     const addresses = [...new Set(rows.map((row) => String(row['email_address'])))];
@@ -604,6 +604,7 @@ async function openMaskedWorld(
     sink,
     size,
     ...(redisUrl === undefined ? {} : { redisUrl }),
+    isWhole: true,
     wrap: markedAccount(marks),
     settings: `${sink === 'jsonl' ? '' : '    history: true\n'}${mask}`,
   });

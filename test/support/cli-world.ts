@@ -9,6 +9,10 @@ import { sampleSinkOf, type SampleSinkType } from './sample-sinks.ts';
 
 export const cliSecret = 'the-real-client-secret';
 
+/** A third of the calls of all entities, and enough for most tests. */
+const fewOfNewsletter = '    include: [lists, list_members, campaigns]\n';
+const fewOfWiki = '    include: [users]\n';
+
 export interface CliWorldOptions {
   readonly sink?: SampleSinkType;
   /** Another sink instead, as YAML; what it names of the environment is not the world's to give. */
@@ -17,8 +21,10 @@ export interface CliWorldOptions {
   readonly latencyMs?: number;
   /** Stands between the service and the newsletter's account. */
   readonly wrap?: (account: SampleAccount) => SampleAccount;
-  /** More of the newsletter's settings, as YAML below it. */
+  /** More of the newsletter's settings, as YAML below it. Without `include` it reads three entities. */
   readonly settings?: string;
+  /** Both connectors read all entities. */
+  readonly isWhole?: boolean;
   /** Of a Redis that workers share. */
   readonly redisUrl?: string;
   /** The service keeps indexed stores, below `serve` in the folder of the world. */
@@ -31,7 +37,9 @@ const cliWorldSeed = 5;
 
 /** A local service whose accounts can be moved from revision to revision, a config for it, and the program. */
 export async function openCliWorld(options: CliWorldOptions = {}) {
-  const { sink = 'sqlite', size = 'tiny', latencyMs = 0, wrap, settings = '', redisUrl } = options;
+  const { sink = 'sqlite', size = 'tiny', latencyMs = 0, wrap, redisUrl, isWhole = false } = options;
+  const { settings = '' } = options;
+  const few = isWhole || /clude:/.test(settings) ? '' : fewOfNewsletter;
   const folder = newFolder();
   const sinkSettings = options.sinkSettings ?? (await settingsOf(sink, folder));
   const account = (definitionName: string): RevisingAccount =>
@@ -55,12 +63,12 @@ connectors:
     id: c-news
     sink: main
     rateLimit: { requestsPerSecond: 1000 }
-${settings}  wiki:
+${settings}${few}  wiki:
     definition: workspace-notes
     id: c-wiki
     sink: main
     rateLimit: { requestsPerSecond: 1000 }
-${redisUrl === undefined ? '' : `redis: { url: "${redisUrl}" }\n`}`,
+${isWhole ? '' : fewOfWiki}${redisUrl === undefined ? '' : `redis: { url: "${redisUrl}" }\n`}`,
     { env: { SECRET: cliSecret }, folder },
   );
   return {
@@ -136,18 +144,17 @@ export interface CliConfigOptions {
   readonly usesRedis?: boolean;
   /** As a config file says them: `{ every: 1h }`. */
   readonly schedules?: { readonly newsletter?: string; readonly wiki?: string };
+  /** Both connectors read all entities. */
+  readonly isWhole?: boolean;
   /** More of the file, below everything else. */
   readonly more?: string;
 }
 
-/**
- * A config for that service, with the credentials in the environment. The wiki reads its users only where it has a
- * schedule.
- */
+/** A config for that service, with the credentials in the environment. */
 export async function writeCliConfig(
   folder: string,
   url: string,
-  { usesRedis = false, schedules = {}, more = '' }: CliConfigOptions = {},
+  { usesRedis = false, schedules = {}, isWhole = false, more = '' }: CliConfigOptions = {},
 ): Promise<string> {
   const file = join(folder, 'sync.yaml');
   const redis = usesRedis ? 'redis: { url: "${REDIS}" }\n' : '';
@@ -164,11 +171,11 @@ connectors:
     id: c-news
     sink: main
 ${schedule(schedules.newsletter)}    rateLimit: { requestsPerSecond: 1000 }
-  wiki:
+${isWhole ? '' : fewOfNewsletter}  wiki:
     definition: workspace-notes
     workspace: default
     sink: main
-${schedule(schedules.wiki)}${schedules.wiki === undefined ? '' : '    include: [users]\n'}    rateLimit: { requestsPerSecond: 1000 }
+${schedule(schedules.wiki)}${isWhole ? '' : fewOfWiki}    rateLimit: { requestsPerSecond: 1000 }
 ${redis}${more}`,
   );
   return file;

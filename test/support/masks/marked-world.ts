@@ -199,6 +199,7 @@ export async function openClearWorld(
     ...(sinkSettings === undefined ? {} : { sinkSettings }),
     size,
     wrap: markedAccount(marks),
+    isWhole: true,
     settings: sink === 'jsonl' ? '' : '    history: true\n',
   });
   appendFileSync(world.config, `mask: { key: "${randomBytes(32).toString('base64')}" }\n${more}`);

@@ -93,6 +93,7 @@ export async function openStatusWorld({ size = 'tiny', runs = 2, outside = scrip
       }),
     ],
   });
+  const few = ', include: [lists, list_members, campaigns]';
   const connector = (name: string, id: string, definition = mail, more = ''): string =>
     `  ${name}: { definition: ${definition}, id: ${id}, sink: main, rateLimit: { requestsPerSecond: 1000 }${more} }\n`;
   const program = openProgram(
@@ -102,7 +103,7 @@ sinks:
   main: { type: sqlite, path: ./main.db, durability: normal }
   away: { type: postgres, url: "postgresql://sync@127.0.0.1:1/warehouse", schema: raw }
 connectors:
-${connector('newsletter', 'c-newsletter', mail, ", schedule: { cron: '0 4 * * *' }, freshWithin: 1d")}${connector('team-notes', 'c-notes', 'workspace-notes', ', schedule: { every: 15m }')}${connector('members', 'c-members', mail, ', include: [lists, list_members]')}${connector('leads', 'c-leads', mail, ', freshWithin: 30m')}${connector('crm', 'c-crm', mail, ", schedule: { cron: '0 5 * * 1' }")}${connector('archive', 'c-archive', mail, ', schedule: { every: 1h }')}${connector('new-shop', 'c-new')}  warehouse: { definition: ${mail}, id: c-new, sink: away }
+${connector('newsletter', 'c-newsletter', mail, ", schedule: { cron: '0 4 * * *' }, freshWithin: 1d")}${connector('team-notes', 'c-notes', 'workspace-notes', ', schedule: { every: 15m }')}${connector('members', 'c-members', mail, ', include: [lists, list_members]')}${connector('leads', 'c-leads', mail, ', freshWithin: 30m')}${connector('crm', 'c-crm', mail, `, schedule: { cron: '0 5 * * 1' }${few}`)}${connector('archive', 'c-archive', mail, `, schedule: { every: 1h }${few}`)}${connector('new-shop', 'c-new')}  warehouse: { definition: ${mail}, id: c-new, sink: away }
 publish:
   lake: { type: files, directory: ./lake, format: parquet, connectors: [newsletter] }
 `,
