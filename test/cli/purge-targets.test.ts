@@ -145,13 +145,14 @@ describe('targets', () => {
       });
     });
 
-    // Proves promise 21.4
+    // Every command takes a second to open DuckDB.
     const unfinished: readonly (readonly [type: string, command: string, settings: string])[] = [
       ['files', 'publish lake', '{ type: files, directory: ./lake, format: jsonl, when: by-hand }'],
       ['postgres', 'publish prune lake', ''],
       ['duckdb', 'publish lake', '{ type: duckdb, path: ./lake.duckdb, when: by-hand }'],
     ];
-    // Every command takes a second to open DuckDB.
+
+    // Proves promise 21.4
     it.each(unfinished.filter(([type]) => isLong || type !== 'duckdb'))(
       'killed in front of a target of type %s is unfinished in every report, and "%s" finishes it',
       async (...of) => {
