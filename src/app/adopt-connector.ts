@@ -4,6 +4,7 @@ import { type EntityName, isConnectorId } from '../core/names.ts';
 import type { ConnectorSettings, SettingsWith } from '../settings/settings.ts';
 import { IdentityChangedError, type IdentityDifference, identityDifferences } from '../sinks/sink-errors.ts';
 import type { StoredIdentity } from '../sinks/lease.ts';
+import { recordShape } from '../engine/prepare/prepare-record.ts';
 import { openHistory, openSink, statusOf } from '../sinks/registry.ts';
 import type { AdoptedIdentity } from '../sinks/requests.ts';
 import type { App, SyncRequest } from './app.ts';
@@ -111,9 +112,9 @@ export async function sampleConnector(
   return await compareAside(app, connector, asked, async (report, compare) => {
     const entities: SampledEntity[] = [];
     for (const name of connector.entities.keys()) {
-      const table = connector.definition.entities.get(name)?.table;
-      if (table === undefined) continue;
-      const found = await compare(table, 0);
+      const entity = connector.definition.entities.get(name);
+      if (entity === undefined) continue;
+      const found = await compare(entity.table, 0, recordShape(entity));
       const [equal, changed, added] = [found.same, found.changed.count, found.missing.count];
       const missing = report.outcome === 'ok' ? found.extra.count : null;
       entities.push({ entity: name, read: equal + changed + added, equal, changed, added, missing });

@@ -1,8 +1,9 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { EntityName } from '../core/names.ts';
-import type { EntityTable } from '../core/records.ts';
-import { type RecordShape, explodedShape, recordShape } from '../engine/prepare/prepare-record.ts';
+import type { EntityTable, RowContent } from '../core/records.ts';
+import { type RecordShape, explodedShape, recordShape, shortHash } from '../engine/prepare/prepare-record.ts';
+import { compileContentText } from '../engine/prepare/row-content.ts';
 import { makeTemporaryFolder } from '../files/private-file.ts';
 import type { EntityTarget } from '../settings/choices.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
@@ -12,7 +13,6 @@ import type { ComparedRow } from '../sinks/readings.ts';
 import { accessSink, openHistory, storedStatus } from '../sinks/registry.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import type { App, SyncRequest } from './app.ts';
-import { compileDigest } from './refetch-record.ts';
 
 export type Audit = Awaited<ReturnType<typeof auditEntity>>;
 
@@ -33,7 +33,7 @@ export async function auditEntity(
       /** Report of the reading, which is in no sink's history. */
       report,
       /** Null if the reading was not completed. `missing`: records that the service has and the sink does not. */
-      differences: isRead ? await compare(table, limit, shape) : null,
+      differences: isRead && shape !== null ? await compare(table, limit, shape) : null,
       /** Why the read may be incomplete; empty: it is complete. */
       doubts: isRead ? doubtsOf(report) : [],
     };
@@ -42,9 +42,8 @@ export async function auditEntity(
 
 /**
  * Reads a connector into a sink in a private folder, which is removed at the end. `work` may compare its tables with
- * those of the connector's own sink, naming at most `limit` keys of each difference; with `shape` it also compares the
- * values of rows with the same hash. Writes nothing to the connector's sink. Throws the errors of a sync and of reading
- * the sink.
+ * those of the connector's own sink, naming at most `limit` keys of each difference. Writes nothing to the connector's
+ * sink. Throws the errors of a sync and of reading the sink.
  */
 export async function compareAside<T>(
   app: App,
@@ -52,11 +51,11 @@ export async function compareAside<T>(
   asked: SyncRequest,
   work: (
     report: RunReport,
-    compare: (table: EntityTable, limit: number, shape?: RecordShape | null) => Promise<KeyDifferences>,
+    compare: (table: EntityTable, limit: number, shape: RecordShape) => Promise<KeyDifferences>,
   ) => Promise<T>,
 ): Promise<T> {
   // First, so that no call is spent if there is nothing to compare with.
-  await (await openHistory(connector.sink))[Symbol.asyncDispose]();
+  const rawKey = await storedRawKey(connector);
   await storedStatus(connector);
   using folder = await privateFolder();
   const path = join(folder.path, 'read.db');
@@ -68,20 +67,28 @@ export async function compareAside<T>(
     lockTimeoutMs: 60_000,
   };
   // Only records are compared: its files stay where they are.
-  const report = await app.readAside({ ...connector, sink, downloads: null }, asked);
+  const run = { ...asked.run, ...(rawKey === null ? {} : { rawKey }) };
+  const report = await app.readAside({ ...connector, sink, downloads: null }, { ...asked, run });
   await using read = await accessSink(sink).openRecords();
   await using stored = await accessSink(connector.sink).openRecords();
   const { name } = connector;
   const purged = await stored.history.purged(name);
-  return await work(report, async (table, limit, shape = null) => {
+  return await work(report, async (table, limit, shape) => {
     const scratchFile = join(folder.path, `${table.entity}.compared.db`);
-    const digestIn = shape && ((columns: EntityTable) => compileDigest(shape, columns));
+    const textOf = compileContentText(shape);
+    const digestOf = (row: RowContent): string => shortHash(textOf(row));
     return await compareKeys(
-      withoutPurged(read.rows(name, table, digestIn), table.entity, purged),
-      stored.rows(name, table, digestIn),
+      withoutPurged(read.rows(name, table, digestOf), table.entity, purged),
+      stored.rows(name, table, digestOf),
       { scratchFile, limit },
     );
   });
+}
+
+/** The key of the hashes in the connector's sink; null: nothing of it is stored. */
+async function storedRawKey({ name, sink }: ConnectorSettings): Promise<string | null> {
+  await using history = await openHistory(sink);
+  return await history.rawKey(name);
 }
 
 /** A purged record is missing on purpose. */

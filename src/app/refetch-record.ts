@@ -1,25 +1,9 @@
 import { SyncError, usage } from '../core/errors.ts';
-import { readJson, writeJson, isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
+import { isJsonObject, type JsonValue } from '../core/json.ts';
 import type { RunId } from '../core/names.ts';
-import {
-  addCounts,
-  type EntityTable,
-  noCounts,
-  type PageCounts,
-  type PreparedRecord,
-} from '../core/records.ts';
+import { addCounts, noCounts, type PageCounts } from '../core/records.ts';
 import type { Entity } from '../definitions/definition.ts';
-import { canonicalJson, canonicalJsonWithout } from '../core/canonical-json.ts';
-import {
-  shortHash,
-  slotOf,
-  compilePrepare,
-  isOfKind,
-  isPartial,
-  explodedShape,
-  recordShape,
-  type RecordShape,
-} from '../engine/prepare/prepare-record.ts';
+import { compilePrepare, isOfKind, isPartial, recordShape } from '../engine/prepare/prepare-record.ts';
 import { compileExplode } from '../engine/prepare/prepare-page.ts';
 import { knownSchema, type SchemaPolicies } from '../engine/prepare/schema-policy.ts';
 import { runRepair } from '../engine/run.ts';
@@ -30,13 +14,7 @@ import type { RunReport } from '../sinks/run-report.ts';
 import type { EntityRows } from '../sinks/sink.ts';
 import type { App, AppOptions } from './app.ts';
 import { connectorIdentity } from './run-connector.ts';
-import {
-  fieldValue,
-  parseRecordKey,
-  type RecordKey,
-  storedFields,
-  type StoredFields,
-} from './stored-fields.ts';
+import { parseRecordKey, type RecordKey, storedFields, type StoredFields } from './stored-fields.ts';
 
 /** The record to request, and the values that a walk would fill into it (field -> value). */
 type AskedRecord = Awaited<ReturnType<typeof askedRecord>>;
@@ -95,13 +73,11 @@ export async function refetchRecord(
           };
         }
         const rows = readRefetched(evolved, schema.policies, { keyText, inject }, answer);
-        const edited = await editedRows(target, evolved, rows);
         return async (lease, run, onDone) => {
           for (const [index, { entity: name, records }] of rows.entries()) {
             let counts = noCounts;
             for (const record of records) {
-              const isEdited = edited.has(record);
-              counts = addCounts(counts, await sink.repair.storeRecord(lease, run, name, record, isEdited));
+              counts = addCounts(counts, await sink.repair.storeRecord(lease, run, name, record));
               onDone({ entity: name, counts, deleted: 0 });
             }
             if (index === 0) refetched = { kind: 'stored', counts, run: null };
@@ -210,88 +186,4 @@ function unusable({ name }: Entity, expected: string, got: string): SyncError {
       context: { entity: name },
     },
   );
-}
-
-/**
- * Records whose stored values differ although their stored hash is the same. `evolved`: the entity that they were
- * prepared for.
- */
-async function editedRows({ connector, entity }: EntityTarget, evolved: Entity, rows: readonly EntityRows[]) {
-  const edited = new Set<PreparedRecord>();
-  await using reader = await openExistingRecords(connector.sink);
-  for (const { entity: name, records } of rows) {
-    const isOwn = name === entity.name;
-    const shape = isOwn ? recordShape(entity, undefined) : explodedShape(entity);
-    const fresh = isOwn ? evolved.table : evolved.explodedTable;
-    const table = (await reader?.table(connector.name, name)) ?? null;
-    if (reader === null || table === null || shape === null || fresh === null) continue;
-    const [digestOf, digestOfStored] = [compileDigest(shape, fresh), compileDigest(shape, table)];
-    for (const record of records) {
-      const stored = await reader.record(connector.name, table, record.keyText);
-      if (stored === null || stored.isDeleted) continue;
-      if (digestOf(record) !== digestOfStored(stored)) edited.add(record);
-    }
-  }
-  return edited;
-}
-
-/**
- * Compiles a digest that shows whether two rows hold the same values, in any sink and columns. As in a record's hash,
- * volatile paths and copies of other fields do not count. A hash is stored beside a row's values, so it does not show
- * that these were edited. `table`: the columns that the rows have, which may be others than those that the definition
- * declares.
- */
-export function compileDigest(
-  { table: declared, volatile, filledFrom = new Map<string, string>() }: RecordShape,
-  table: EntityTable,
-): (row: Pick<PreparedRecord, 'values' | 'extra'>) => string {
-  const slots = new Map(
-    declared.columns.map((column, index) => [column.name, slotOf(declared, volatile, column, index)]),
-  );
-  const names = declared.columns.map(({ name }) => name).toSorted();
-
-  return ({ values, extra }) => {
-    const fields = new Map<string, JsonValue>();
-    const undeclared = Object.create(null) as Record<string, JsonValue>;
-    for (const [name, value] of Object.entries(extraFields(extra))) {
-      if (value !== null) undeclared[name] = value;
-    }
-    for (const [index, { name, type }] of table.columns.entries()) {
-      const value = readable(() => fieldValue(type, values[index] ?? null), values[index]);
-      if (slots.has(name)) fields.set(name, value);
-      else if (value !== null) undeclared[name] = value;
-    }
-    for (const [name, source] of filledFrom) {
-      const of = fields.get(source) ?? undeclared[source] ?? null;
-      const own = fields.get(name) ?? null;
-      if (of !== null && own !== null && canonicalJson(own) === canonicalJson(of)) fields.delete(name);
-    }
-    const parts = names.flatMap((name) => {
-      const value = fields.get(name) ?? null;
-      const paths = slots.get(name)?.volatile ?? [];
-      if (value === null || paths.some((path) => path.length === 0)) return [];
-      const text = canonicalJsonWithout(value, paths);
-      return [name, withoutSigns(text)];
-    });
-    return shortHash(JSON.stringify([...parts, withoutSigns(canonicalJsonWithout(undeclared, volatile))]));
-  };
-}
-
-function extraFields(extra: string | null): JsonObject {
-  const fields = extra === null ? {} : readable(() => readJson(extra), extra);
-  return isJsonObject(fields) ? fields : { '': fields };
-}
-
-/** -0 and 0 are one value: the lines of JSONL and the columns of SQLite keep no sign of it. */
-function withoutSigns(json: string): string {
-  return json.includes('-0.0') ? writeJson(readJson(json)) : json;
-}
-
-/** A text that was edited by hand may no longer be JSON. */
-function readable(read: () => JsonValue, stored: unknown): JsonValue {
-  try {
-    return read();
-  } catch {
-    return `not readable: ${String(stored)}`;
-  }
 }

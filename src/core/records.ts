@@ -10,8 +10,8 @@ export interface Column {
   readonly name: string;
   readonly type: FieldType;
   /**
-   * Added for a field that the definition does not declare, or has not always declared: it counts in the record's hash
-   * as if it still lay in `_extra`.
+   * Added for a field that the definition does not declare, or has not always declared: its values are compared as if
+   * they still lay in `_extra`.
    */
   readonly isEvolved?: true;
 }
@@ -30,10 +30,11 @@ export interface EntityTable {
 export interface PreparedRecord {
   /** Canonical text of the key's parts (a JSON array): two records are the same row when their texts are equal. */
   readonly keyText: string;
-  /** 32 hex digits over everything that is stored except volatile paths, object keys sorted. */
+  /**
+   * Keyed hash (`StartedRun.rawKey`) of the bytes that it came as, or of its values where they are not known: a row with
+   * the same hash was stored from the same record. Empty: not known. Where hashes differ, `compare` tells.
+   */
   readonly hash: string;
-  /** The same over the volatile paths alone; null where the entity has none. */
-  readonly volatileHash: string | null;
   /** Values in the order of `EntityTable.columns`. */
   readonly values: readonly ColumnValue[];
   /** JSON object of the fields that have no column or do not fit it without loss; null where there are none. */
@@ -45,20 +46,29 @@ export interface PreparedRecord {
    * Absent: all of it came.
    */
   readonly partial?: Quarantined;
+  /** Compares its values with those of a row. */
+  readonly compare: CompareContent;
   /**
-   * Keyed hash of the bytes that it came as (`StartedRun.rawKey`): 16 characters, each one byte. Absent: it is not to
-   * be remembered by its bytes.
-   */
-  readonly raw?: string;
-  /**
-   * Gives the whole record, with the same key and `raw`, for a record that was not parsed because its row was stored
-   * from the same bytes: that one has the row's hashes, its key's values and nulls. Called only where the record must
-   * be written after all.
+   * Gives the whole record, with the same key and hash, for a record that was not parsed because its row has the same
+   * hash: that one has its key's values and nulls. Called only where the record must be written after all.
    */
   readonly whole?: () => PreparedRecord;
-  /** Beside `whole`: what the sink's stored keys gave of its row. */
+  /** The row that the sink's stored keys gave for it. */
   readonly found?: object;
 }
+
+/** The content of a row beside its key: values in the order of its own columns. */
+export interface RowContent extends Pick<PreparedRecord, 'values' | 'extra'> {
+  readonly columns: readonly Column[];
+}
+
+/** `volatile`: only in fields whose values change nothing by themselves. */
+export type ContentDifference = 'same' | 'volatile' | 'content';
+
+export type CompareContent = (
+  record: Pick<PreparedRecord, 'values' | 'extra'>,
+  row: RowContent,
+) => ContentDifference;
 
 /** The text of a key's parts: parts that a store reads back give the same text again. */
 export function keyTextOf(parts: readonly ColumnValue[]): string {

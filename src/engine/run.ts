@@ -64,7 +64,7 @@ export async function openRun(options: SyncOptions, lease: Lease, beganMs: numbe
   const plan = planRun(definition, entities, clock.now(), asked);
   const startedMs = clock.now();
   const started = await sink.startRun(lease, plan);
-  const { run: id, continues, due, earlier, wrote, rawKey } = started;
+  const { run: id, continues, due, earlier, wrote } = started;
   onEvent({ kind: 'run-started', connector, run: id, continues, due });
   const { serverTime } = source.stats();
   const ending = runEnding(options.signal, clock);
@@ -72,7 +72,7 @@ export async function openRun(options: SyncOptions, lease: Lease, beganMs: numbe
     ...options,
     id,
     lease,
-    rawKey,
+    rawKey: asked.rawKey ?? started.rawKey,
     /** Its tables have the columns that were added for undeclared fields. */
     definition,
     /** Entities, in a backfill with the bounds of its window. */

@@ -226,7 +226,7 @@ export async function walkPhase(run: Run): Promise<void> {
   const account = openAccountCheck(run);
   const remembered: RememberedRows = {
     key: run.rawKey,
-    same: async (entity, records) => await sink.stored.same(lease, entity, records),
+    find: async (entity, records) => await sink.stored.find(lease, entity, records),
   };
   const contexts = new Map<EntityName, WalkContext>();
   /** Entities that the service denies as a whole: their other partitions would only be denied one by one. */

@@ -8,7 +8,7 @@ export interface KeyDifferences {
   readonly extra: KeyGroup;
   /** In both, with different content. */
   readonly changed: KeyGroup;
-  /** Rows with the same hash in both and with other digests. */
+  /** Rows that were stored from the same record, with different content. */
   readonly edited: KeyGroup;
   readonly same: number;
 }
@@ -46,19 +46,15 @@ export async function compareKeys(
         .pluck()
         .all(limit),
     });
+    const isOfSame = "(one.hash = other.hash AND one.hash <> '')";
     const both = 'FROM first AS one JOIN second AS other USING (key)';
     return {
       missing: group('FROM first AS one WHERE NOT EXISTS (SELECT 1 FROM second WHERE second.key = one.key)'),
       extra: group('FROM second AS one WHERE NOT EXISTS (SELECT 1 FROM first WHERE first.key = one.key)'),
-      changed: group(`${both} WHERE one.hash <> other.hash`),
-      edited: group(`${both} WHERE one.hash = other.hash AND one.digest IS NOT other.digest`),
+      changed: group(`${both} WHERE one.digest <> other.digest AND NOT ${isOfSame}`),
+      edited: group(`${both} WHERE one.digest <> other.digest AND ${isOfSame}`),
       same:
-        db
-          .prepare<[], number>(
-            `SELECT count(*) ${both} WHERE one.hash = other.hash AND one.digest IS other.digest`,
-          )
-          .pluck()
-          .get() ?? 0,
+        db.prepare<[], number>(`SELECT count(*) ${both} WHERE one.digest = other.digest`).pluck().get() ?? 0,
     };
   } finally {
     db.close();
@@ -66,7 +62,9 @@ export async function compareKeys(
 }
 
 async function fill(db: Connection, table: 'first' | 'second', batches: Rows): Promise<void> {
-  db.exec(`CREATE TABLE ${table} (key TEXT PRIMARY KEY, hash TEXT NOT NULL, digest TEXT) WITHOUT ROWID`);
+  db.exec(
+    `CREATE TABLE ${table} (key TEXT PRIMARY KEY, hash TEXT NOT NULL, digest TEXT NOT NULL) WITHOUT ROWID`,
+  );
   const insert = db.prepare<ComparedRow>(`INSERT INTO ${table} VALUES (:keyText, :hash, :digest)`);
   db.exec('BEGIN');
   let written = 0;

@@ -15,9 +15,10 @@ export interface StoredRecord extends Pick<RowFacts, 'seq' | 'changedAt' | 'run'
 export interface ComparedRow {
   /** Key, as in `PreparedRecord.keyText`. */
   readonly keyText: string;
+  /** As in `PreparedRecord`. */
   readonly hash: string;
-  /** Digest of the row's values; null: the values are not compared. */
-  readonly digest: string | null;
+  /** Digest of the row's values. */
+  readonly digest: string;
 }
 
 /** The sink's own columns of a row, with its values. */
@@ -27,8 +28,8 @@ export interface RowFacts {
   readonly changedAt: Instant;
   readonly run: RunId;
   readonly seq: number;
+  /** `storedHash` of the record. */
   readonly hash: string;
-  readonly volatileHash: string | null;
   readonly deletedAt: Instant | null;
   /** Id of its partition. */
   readonly owner: number | null;

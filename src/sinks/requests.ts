@@ -311,7 +311,7 @@ export interface EntityMasking {
   readonly cells: (
     columns: readonly Column[],
     row: Pick<RowFacts, 'values' | 'extra'>,
-  ) => Pick<RowFacts, 'values' | 'extra' | 'hash'> | null;
+  ) => Pick<RowFacts, 'values' | 'extra'> | null;
   /** Masks the facts about a record's file. */
   readonly file: (said: Pick<RecordFile, 'name' | 'contentType'>) => Pick<RecordFile, 'name' | 'contentType'>;
   /** The version of a file is a hash of masked fields. */

@@ -1,11 +1,14 @@
 import type { Params, PreparedRecord } from '../core/records.ts';
-import type { StoredRow } from './decisions/meet-record.ts';
 
-/** A record that is not parsed yet: its `values` hold only those of the key. `raw`: as in `PreparedRecord`. */
-export type RawRecord = Pick<PreparedRecord, 'keyText' | 'values'> & Required<Pick<PreparedRecord, 'raw'>>;
+/** A record that is not parsed yet: its `values` hold only those of the key. */
+export type LookedRecord = Pick<PreparedRecord, 'keyText' | 'values' | 'hash'>;
 
-/** `found` is for `PreparedRecord.found`: the commit looks for no row that it can be sure of. */
-export type SameRow = Pick<StoredRow, 'hash' | 'volatileHash'> & Required<Pick<PreparedRecord, 'found'>>;
+export interface FoundRow {
+  /** The row is not deleted, and has the record's hash. */
+  readonly isSame: boolean;
+  /** For `PreparedRecord.found`: the commit looks for no row that it can be sure of. */
+  readonly found: object;
+}
 
 export interface StoredAccount {
   /** Rows that are not deleted. */

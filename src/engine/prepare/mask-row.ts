@@ -1,9 +1,10 @@
 import { isJsonObject, memberOf, type JsonObject, type JsonValue, readFields } from '../../core/json.ts';
-import type { Column, ColumnValue, FieldType, RecordMask } from '../../core/records.ts';
+import type { Column, ColumnValue, RecordMask } from '../../core/records.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import type { EntityMasking } from '../../sinks/requests.ts';
-import { canonicalJson, hashedColumns, hashedText, toColumnValue } from '../../core/canonical-json.ts';
-import { noFields, shortHash } from './prepare-record.ts';
+import { canonicalJson, toColumnValue } from '../../core/canonical-json.ts';
+import { noFields } from './prepare-record.ts';
+import { jsonOf } from './row-content.ts';
 
 type Masked = (members: JsonObject) => JsonObject;
 
@@ -100,25 +101,7 @@ function maskedCells(
   const others = { ...record(undeclared), ...misfits };
   const text = Object.keys(others).length === 0 ? null : canonicalJson(others);
   if (text === extra && cells.every((cell, index) => cell === (values[index] ?? null))) return null;
-  // As `prepare` makes it of a record without volatile fields. Where it is another one, the next read writes the row.
-  const hash = shortHash(hashedText(hashedColumns(columns), cells, [], text));
-  return { values: cells, extra: text, hash };
-}
-
-function jsonOf(type: FieldType, value: Exclude<ColumnValue, null>): JsonValue {
-  switch (type) {
-    case 'boolean':
-      return Number(value) !== 0;
-    case 'object':
-    case 'array':
-    case 'any':
-      return readFields(String(value));
-    case 'number':
-      return Number(value);
-    case 'integer':
-    case 'string':
-      return value;
-  }
+  return { values: cells, extra: text };
 }
 
 function objectOf(value: JsonValue): JsonObject {

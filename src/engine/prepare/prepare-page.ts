@@ -9,6 +9,7 @@ import { anyJsonWithout, wholeJson } from '../../core/canonical-json.ts';
 import { styleOf } from '../../pagination/pagination-of.ts';
 import type { ChangeSpan } from '../../pagination/pagination.ts';
 import { compileChangeSpan, countUndated } from './change-span.ts';
+import { compileCompare } from './row-content.ts';
 import {
   compileFindChildren,
   markerField,
@@ -33,7 +34,7 @@ import {
   explodedShape,
 } from './prepare-record.ts';
 import { acceptEverything, type SchemaPolicies, type SchemaPolicy } from './schema-policy.ts';
-import type { RawRecord, SameRow } from '../../sinks/stored-keys.ts';
+import type { FoundRow, LookedRecord } from '../../sinks/stored-keys.ts';
 
 /** A page, ready to be stored: every fetched record is in `rows`, `refused`, `filtered` or `foreign`. */
 export type PreparedPage = Readonly<Awaited<ReturnType<ReturnType<typeof compilePreparePage>>>>;
@@ -144,7 +145,8 @@ function emptyPage(partition: Partition, alreadyRead: number, settledMs: number)
 /** Adds a record to its page. It reads only the record's `glance`. */
 function compileAddRecord(run: PreparingRun, entity: Entity): (page: Page, shown: ShownRecord) => void {
   const policyOf = (table: EntityName) => run.policies.get(table) ?? acceptEverything;
-  const readRecord = compileReadRecord(recordShape(entity, policyOf(entity.name)));
+  const hashOf = compileHash(run.remembered, entity).ofValues;
+  const readRecord = compileReadRecord(recordShape(entity, policyOf(entity.name)), hashOf);
   const explode = compileExplode(entity, policyOf(entity.explode?.into ?? entity.name));
   const findChildren = compileFindChildren(run, entity);
   const withHash = compileHashKey(entity);
@@ -257,25 +259,27 @@ function compileIsSorted(entity: Entity, capMs: number, datedBy: string | null) 
  * Prepares a record of a page: as its row says, where that was stored from the same bytes, else from its values. Throws
  * as `compilePrepare`.
  */
-function compileReadRecord(shape: RecordShape) {
-  const prepare = compilePrepare(shape);
+function compileReadRecord(shape: RecordShape, hashOf: (values: string) => string) {
+  const prepare = compilePrepare(shape, hashOf);
+  const compare = compileCompare(shape);
   const fileOf = compileFileOfRecord(shape.download ?? null);
 
-  function read({ records, index, raw }: ShownRecord, inject: Partition['inject']): Prepared {
-    return withRaw(prepare(records.value(index), inject), raw);
+  function read({ records, index, row }: ShownRecord, inject: Partition['inject']): Prepared {
+    return withRow(prepare(records.value(index), inject), row);
   }
 
   return (shown: ShownRecord, inject: Partition['inject']): Prepared => {
-    const { same, glance } = shown;
-    if (same === null) return read(shown, inject);
+    const { row, glance } = shown;
+    if (row?.found?.isSame !== true) return read(shown, inject);
     const whole = (): PreparedRecord => {
       const prepared = read(shown, inject);
       if (prepared.kind === 'record') return prepared.record;
       throw new TypeError(`a record that was stored before is now refused: ${prepared.refused.reason}`);
     };
-    const { keyText, values, raw, hash, volatileHash, found } = same;
+    const { keyText, values, hash } = row;
+    const { found } = row.found;
     // Written out: this is most of what a record costs that has not changed.
-    const record = { keyText, values, raw, hash, volatileHash, extra: null, whole, found };
+    const record = { keyText, values, hash, extra: null, compare, whole, found };
     // Nothing about it is new.
     if (fileOf === null) return { kind: 'record', drift: [], extraFields: 0, record };
     return { kind: 'record', drift: [], extraFields: 0, record: { ...record, file: fileOf(glance, inject) } };
@@ -283,16 +287,15 @@ function compileReadRecord(shape: RecordShape) {
 }
 
 /**
- * Remembers the record by its bytes where its row holds all of it. Fields without a column and quarantined records must
- * be reported by each run, so they are read each time.
+ * Gives the record the hash of its bytes, and its row. Fields without a column and quarantined records must be reported
+ * by each run: with a hash that no bytes have, they are read each time.
  */
-function withRaw(prepared: Prepared, raw: string | null): Prepared {
-  if (raw === null || prepared.kind === 'refused') return prepared;
-  if (prepared.drift.length > 0 || prepared.extraFields > 0) return prepared;
+function withRow(prepared: Prepared, row: LookedRow | null): Prepared {
+  if (row === null || prepared.kind === 'refused') return prepared;
   const { record, drift, extraFields } = prepared;
-  const { keyText, hash, volatileHash, values, extra, file } = record;
-  const known = { keyText, hash, volatileHash, values, extra, raw };
-  return { kind: 'record', drift, extraFields, record: file === undefined ? known : { ...known, file } };
+  const hash = drift.length > 0 || extraFields > 0 ? `~${row.hash}` : row.hash;
+  if (row.found === null) return { kind: 'record', drift, extraFields, record: { ...record, hash } };
+  return { kind: 'record', drift, extraFields, record: { ...record, hash, found: row.found.found } };
 }
 
 /**
@@ -330,12 +333,18 @@ function withDefaults(element: JsonObject, emptyKey: JsonObject): JsonObject {
   return filled;
 }
 
-/** The rows that are known by the bytes that they were stored from. */
+/** The stored rows of records. */
 export interface RememberedRows {
   /** Secret: without it no other bytes can be made that are taken for these. */
   readonly key: string;
   /** As of `StoredKeys`. */
-  same(entity: EntityName, records: readonly RawRecord[]): Promise<readonly (SameRow | 'other' | null)[]>;
+  find(entity: EntityName, records: readonly LookedRecord[]): Promise<readonly (FoundRow | null)[]>;
+}
+
+/** A record that was looked for by its key and the hash of its bytes. */
+interface LookedRow extends LookedRecord {
+  /** Null: no row has its key. */
+  found: FoundRow | null;
 }
 
 /** A record of a page, as far as it is known without being read. */
@@ -344,18 +353,9 @@ export interface ShownRecord {
   readonly index: number;
   /** The members of the record by which it is recognized, or all of it. */
   readonly glance: JsonValue;
-  /** The hash of its bytes; null: it is not known by them. */
-  readonly raw: string | null;
-  /** Its row, which was stored from the same bytes; null: it must be read. */
-  readonly same: (RawRecord & SameRow) | null;
+  /** Null: it is not known by its bytes. */
+  readonly row: LookedRow | null;
 }
-
-/** While fewer rows than one in so many are recognized, looking for them costs more than it saves. */
-const leastShare = 10;
-/** Records after which that is judged. */
-const enoughRecords = 2_000;
-/** Then the records of one page in so many are looked for all the same: the service may send them as before again. */
-const sampledPage = 32;
 
 /**
  * Looks for the records of a page among those that are stored, by their bytes. Of entities whose records become several
@@ -366,46 +366,37 @@ export function compileRecognize(run: FindingRun & { readonly remembered?: Remem
   const isReadWhole = entity.explode !== null || entity.recursive !== null || entity.isKeyless === true;
   const names = new Set(recognizedBy(run, entity));
   const keyOf = compileKeyOf(recordShape(entity));
-  const hashOf = compileRawHash(remembered, entity);
-  const share = watchShare();
+  const hashOf = compileHash(remembered, entity).ofBytes;
 
   /** Null: all of the record is to be read. */
-  const look = (records: PageRecords, index: number, glance: JsonValue, inject: Partition['inject']) => {
+  const look = (
+    records: PageRecords,
+    index: number,
+    glance: JsonValue,
+    inject: Partition['inject'],
+  ): LookedRow | null => {
     const page = records.scanned(index);
     if (page === null || !isJsonObject(glance)) return null;
     if (!isOfKind(entity, glance) || isPartial(entity, glance)) return null;
     const key = keyOf(glance, inject);
     if (key === null) return null;
-    const raw = hashOf(inject, page.bytes, page.starts[index] ?? 0, page.ends[index] ?? 0);
-    return { keyText: key.keyText, values: key.values, raw };
+    const hash = hashOf(inject, page.bytes, page.starts[index] ?? 0, page.ends[index] ?? 0);
+    return { keyText: key.keyText, values: key.values, hash, found: null };
   };
 
   return async ({ inject }: Partition, records: PageRecords): Promise<readonly ShownRecord[]> => {
-    const isLooking = remembered !== undefined && !isReadWhole && share.isWorthIt();
-    const shown: (ShownRecord & { same: ShownRecord['same'] })[] = [];
-    const looked: RawRecord[] = [];
-    const placesOfLooked: number[] = [];
+    const isLooking = remembered !== undefined && !isReadWhole;
+    const shown: ShownRecord[] = [];
+    const looked: LookedRow[] = [];
     for (let index = 0; index < records.length; index += 1) {
       const glance = isReadWhole ? records.value(index) : records.glance(index, names);
-      const record = isLooking ? look(records, index, glance, inject) : null;
-      if (record !== null) {
-        looked.push(record);
-        placesOfLooked.push(index);
-      }
-      shown.push({ records, index, glance, raw: record?.raw ?? null, same: null });
+      const row = isLooking ? look(records, index, glance, inject) : null;
+      if (row !== null) looked.push(row);
+      shown.push({ records, index, glance, row });
     }
     if (remembered === undefined || looked.length === 0) return shown;
-    const rows = await remembered.same(entity.name, looked);
-    share.note(rows);
-    for (const [at, place] of placesOfLooked.entries()) {
-      const row = rows[at] ?? null;
-      const record = looked[at];
-      const one = shown[place];
-      if (row === null || row === 'other' || record === undefined || one === undefined) continue;
-      const { keyText, values, raw } = record;
-      const { hash: content, volatileHash, found } = row;
-      one.same = { keyText, values, raw, hash: content, volatileHash, found };
-    }
+    const rows = await remembered.find(entity.name, looked);
+    for (const [index, row] of looked.entries()) row.found = rows[index] ?? null;
     return shown;
   };
 }
@@ -436,56 +427,42 @@ function atPath(path: string): readonly string[] {
   return [path, path.split('.', 1)[0] ?? path];
 }
 
+/** Half of a SHA-256, in 22 characters. */
+const hashChars = 22;
+
 /**
- * Hashes a record's bytes, and everything else that decides how it is stored. The secret comes first: without it, the
- * hash of any bytes cannot be computed.
+ * Hashes records with everything else that decides how they are stored. The secret comes first: without it, the hash of
+ * any bytes cannot be computed.
  */
-function compileRawHash(
+function compileHash(
   remembered: RememberedRows | undefined,
   { table, ignored, volatile, filledFrom, whole, mask }: Entity,
 ) {
-  const reading = writeJson([readingVersion, table, [...ignored], volatile, [...filledFrom], whole]);
+  const columns = table.columns.filter(({ isEvolved }) => isEvolved !== true);
+  const reading = [readingVersion, { ...table, columns }, [...ignored], volatile, [...filledFrom], whole];
   const sinkKey = remembered?.key ?? '';
   // The bytes are unmasked: with the sink alone, a reader must not be able to try values.
   const key = mask === null ? sinkKey : mask.rawKey(sinkKey);
+  const prefixOf = (inject: Partition['inject'] | null): Buffer =>
+    hash('sha256', writeJson([key, writeJson(reading), inject]), 'buffer');
   const prefixes = new WeakMap<Partition['inject'], Buffer>();
+  const prefixOfValues = prefixOf(null).toString('base64url');
   let room = Buffer.alloc(4_096);
-
-  return (inject: Partition['inject'], bytes: Buffer, start: number, end: number): string => {
-    let prefix = prefixes.get(inject);
-    if (prefix === undefined) {
-      prefix = hash('sha256', writeJson([key, reading, inject]), 'buffer');
-      prefixes.set(inject, prefix);
-    }
-    const length = prefix.byteLength + end - start;
-    if (room.byteLength < length) room = Buffer.alloc(length * 2);
-    room.set(prefix);
-    bytes.copy(room, prefix.byteLength, start, end);
-    return hash('sha256', room.subarray(0, length), 'binary').slice(0, 16);
-  };
-}
-
-/** Whether enough of the records that are looked for are found. */
-function watchShare() {
-  let looked = 0;
-  let found = 0;
-  let pages = 0;
   return {
-    isWorthIt: (): boolean => {
-      pages += 1;
-      return looked < enoughRecords || found * leastShare >= looked || pages % sampledPage === 0;
+    ofBytes: (inject: Partition['inject'], bytes: Buffer, start: number, end: number): string => {
+      let prefix = prefixes.get(inject);
+      if (prefix === undefined) prefixes.set(inject, (prefix = prefixOf(inject)));
+      const length = prefix.byteLength + end - start;
+      if (room.byteLength < length) room = Buffer.alloc(length * 2);
+      room.set(prefix);
+      bytes.copy(room, prefix.byteLength, start, end);
+      return hash('sha256', room.subarray(0, length), 'base64url').slice(0, hashChars);
     },
-    note: (rows: readonly (SameRow | 'other' | null)[]): void => {
-      for (const row of rows) {
-        if (row === null) continue;
-        looked += 1;
-        if (row !== 'other') found += 1;
-      }
-      // Older pages count less: a service may begin or cease to send its records as before.
-      if (looked < 4 * enoughRecords) return;
-      looked /= 2;
-      found /= 2;
-    },
+    /** The values of a record whose bytes are not known. Empty: there is no key. */
+    ofValues: (values: string): string =>
+      remembered === undefined
+        ? ''
+        : hash('sha256', prefixOfValues + values, 'base64url').slice(0, hashChars),
   };
 }
 

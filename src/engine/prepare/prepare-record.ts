@@ -14,13 +14,8 @@ import {
 import {
   canonicalJson,
   toColumnValue,
-  canonicalJsonWithout,
   TooDeepError,
-  hashedText,
-  volatileText,
-  type VolatileField,
   anyJsonWithout,
-  hashedColumns,
   wholeJson,
 } from '../../core/canonical-json.ts';
 import {
@@ -35,6 +30,7 @@ import type { Partition } from '../../sinks/partition.ts';
 import type { PageRecords } from '../../source/source.ts';
 import { missingParams, convertValue } from '../../definitions/params.ts';
 import type { EntityName } from '../../core/names.ts';
+import { compileCompare } from './row-content.ts';
 
 /**
  * Version to be raised when the same bytes are stored differently: rows that were stored before are then read again.
@@ -53,10 +49,11 @@ export type Prepared = { readonly drift: readonly FieldDrift[] } & (
 /**
  * Turns a raw value into a row of `shape.table`, or a quarantined record. Only ignored fields are dropped: the rest
  * goes to `extra`. `inject` (field -> value) wins over the record's own value, which goes to `extra`. Throws
- * `SyncError` SCHEMA_CHANGED where the policy wants it.
+ * `SyncError` SCHEMA_CHANGED where the policy wants it. `hashOf` hashes the values of a record; absent: its hash stays
+ * unknown.
  */
-export function compilePrepare(shape: RecordShape) {
-  const compiled = compileShape(shape);
+export function compilePrepare(shape: RecordShape, hashOf: (values: string) => string = () => '') {
+  const compiled = { ...compileShape(shape), hashOf };
   /** The values that the partition fills in, worked out once for all records in a row that share it. */
   let injected = injectedValues(compiled, {});
 
@@ -104,22 +101,17 @@ interface Row {
   readonly copied: ReadonlyMap<string, JsonValue>;
   readonly values: ColumnValue[];
   extra: Record<string, JsonValue> | null;
-  /** Values of columns that were added for undeclared fields, as they came. */
-  evolved: Record<string, JsonValue> | null;
   drift: FieldDrift[] | null;
-  readonly volatile: VolatileField[];
 }
 
-function prepare(shape: CompiledShape, injected: Row['injected'], raw: JsonObject): Prepared {
+function prepare(shape: HashedShape, injected: Row['injected'], raw: JsonObject): Prepared {
   const row: Row = {
     raw,
     injected,
     copied: copiedFields(raw, shape.filledFrom),
     values: [...injected.values],
     extra: null,
-    evolved: null,
     drift: null,
-    volatile: [],
   };
   const refused = readFields(shape, row);
   if (refused !== null) return refused;
@@ -152,21 +144,9 @@ function readFields(shape: CompiledShape, row: Row): Prepared | null {
     if (isInjected ? fitting !== values[slot.index] : fitting === undefined) {
       (row.extra ??= noFields())[name] = value;
     }
-    if (!isInjected && fitting !== undefined) fill(row, slot, value, fitting);
+    if (!isInjected && fitting !== undefined) values[slot.index] = fitting;
   }
   return null;
-}
-
-function fill(row: Row, slot: Slot, value: JsonValue, fitting: ColumnValue): void {
-  const { name, index, volatile } = slot;
-  row.values[index] = fitting;
-  if (slot.isEvolved) (row.evolved ??= noFields())[name] = value;
-  else if (volatile !== null) {
-    // '' where all of the field is volatile.
-    const isWhole = volatile.some((path) => path.length === 0);
-    const stableText = isWhole ? '' : canonicalJsonWithout(value, volatile);
-    row.volatile.push({ index, text: String(fitting), stableText });
-  }
 }
 
 /** Object without a prototype, so that a field called __proto__ is a field like any other. */
@@ -184,14 +164,13 @@ function checkNews(shape: CompiledShape, { raw, drift }: Row): Prepared | null {
   return refuse(shape, raw, 'schema-change', `it has ${describeNews(first)}`, news);
 }
 
-function finish(shape: CompiledShape, row: Row): Prepared {
+function finish(shape: HashedShape, row: Row): Prepared {
   const { raw, injected, values, extra } = row;
   const extraText = extra === null ? null : canonicalJson(extra);
-  const text = contentText(shape, row, extraText);
-  if (text.length > maxRecordChars) {
-    return refuse(shape, raw, 'too-large', `${text.length} characters, at most ${maxRecordChars}`);
+  const chars = charsOf(values, extraText);
+  if (chars > maxRecordChars) {
+    return refuse(shape, raw, 'too-large', `${chars} characters, at most ${maxRecordChars}`);
   }
-  // After the hash: rows that were stored without their copies are no other rows.
   for (const [name, value] of row.copied) {
     const slot = shape.slots.get(name);
     if (slot !== undefined) values[slot.index] ??= toColumnValue(slot, value) ?? null;
@@ -202,26 +181,20 @@ function finish(shape: CompiledShape, row: Row): Prepared {
     extraFields: extra === null ? 0 : Object.keys(extra).length,
     record: {
       keyText: keyTextOf(shape.keySlots.map(({ index }) => values[index] ?? null)),
-      hash: shortHash(text),
-      volatileHash: shape.volatile.length === 0 ? null : shortHash(volatileText(row.volatile)),
+      hash: shape.hashOf(`${keyTextOf(values)}${extraText}`),
       values,
       extra: extraText,
+      compare: shape.compare,
       ...(shape.fileOf === null ? {} : { file: shape.fileOf(raw, injected.from) }),
     },
   };
 }
 
-/** Text that the record's hash is computed from. Adds the volatile part of the undeclared fields to `row.volatile`. */
-function contentText({ columns, volatile }: CompiledShape, row: Row, extraText: string | null): string {
-  const { values, extra, evolved } = row;
-  const undeclared = evolved === null ? extra : { ...evolved, ...extra };
-  const text = undeclared === null || evolved === null ? extraText : canonicalJson(undeclared);
-  const stableText =
-    undeclared === null || volatile.length === 0 ? text : canonicalJsonWithout(undeclared, volatile);
-  if (text !== null && stableText !== null && stableText !== text) {
-    row.volatile.push({ index: columns.length, text, stableText });
-  }
-  return hashedText(columns, values, row.volatile, stableText);
+/** Characters of the texts that are stored. */
+function charsOf(values: readonly ColumnValue[], extra: string | null): number {
+  let chars = extra?.length ?? 0;
+  for (const value of values) if (typeof value === 'string') chars += value.length;
+  return chars;
 }
 
 function refuse(
@@ -330,21 +303,20 @@ export function explodedShape(
   return { table: explodedTable, ignored: new Set(), volatile: [], explodedField: null, policy };
 }
 
-export type CompiledShape = ReturnType<typeof compileShape>;
+type CompiledShape = ReturnType<typeof compileShape>;
+type HashedShape = CompiledShape & { readonly hashOf: (values: string) => string };
 
 /** Computes once what all records of a shape need. */
-export function compileShape(shape: RecordShape) {
-  const { table, volatile, policy = acceptEverything, filledFrom = new Map<string, string>() } = shape;
-  const slots = new Map(
-    table.columns.map((column, index) => [column.name, slotOf(table, volatile, column, index)]),
-  );
+function compileShape(shape: RecordShape) {
+  const { table, policy = acceptEverything, filledFrom = new Map<string, string>() } = shape;
+  const slots = new Map(table.columns.map((column, index) => [column.name, slotOf(table, column, index)]));
   return {
     ...shape,
     policy,
     filledFrom,
     slots,
     keySlots: table.key.flatMap((name) => slots.get(name) ?? []),
-    columns: hashedColumns(table.columns),
+    compare: compileCompare(shape),
     fileOf: compileFileOfRecord(shape.download ?? null),
     noteOf: driftNotes(table.entity, policy),
   };
@@ -368,27 +340,8 @@ export function copiedFields(record: JsonObject, filledFrom: Entity['filledFrom'
   return copied;
 }
 
-export type Slot = ReturnType<typeof slotOf>;
-
-export function slotOf(
-  table: EntityTable,
-  volatilePaths: readonly (readonly string[])[],
-  { name, type, isEvolved }: Column,
-  index: number,
-) {
-  const volatile = volatilePaths
-    .filter(([first]) => first === name || first === '*')
-    .map((path) => path.slice(1));
-  return {
-    name,
-    index,
-    type,
-    isKey: table.key.includes(name),
-    /** Added for an undeclared field: it is hashed as if it lay in `extra`. */
-    isEvolved: isEvolved === true,
-    /** Null: nothing in it is volatile. An empty path in it: all of it is. */
-    volatile: volatile.length === 0 ? null : volatile,
-  };
+function slotOf(table: EntityTable, { name, type }: Column, index: number) {
+  return { name, index, type, isKey: table.key.includes(name) };
 }
 
 type InjectedValues = ReturnType<typeof injectedValues>;

@@ -2,12 +2,12 @@ import { instant, type Instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { knownOrMade } from '../../core/grouped.ts';
 import type { EntityName } from '../../core/names.ts';
-import type { PreparedRecord } from '../../core/records.ts';
+import type { ContentDifference, PreparedRecord } from '../../core/records.ts';
 import type { RowFacts } from '../readings.ts';
 import type { Doubt } from '../partition.ts';
 
 /** The stored row of a record's key, tombstoned or not. `owner`: null if it was stored outside a walk. */
-export type StoredRow = Pick<RowFacts, 'row' | 'hash' | 'volatileHash' | 'changedAt' | 'deletedAt' | 'owner'>;
+export type StoredRow = Pick<RowFacts, 'row' | 'hash' | 'changedAt' | 'deletedAt' | 'owner'>;
 
 /**
  * Place where a stored record is met: its `owner` (or outside a walk), its `new-owner`, or a `shared` listing. A shared
@@ -24,12 +24,41 @@ export function meetingPlace(
   return owner === null || deletedAt !== null ? 'new-owner' : 'shared';
 }
 
-/** The row is as this record would leave it. */
-export function isAsStored(
-  { hash, volatileHash, deletedAt }: Pick<StoredRow, 'hash' | 'volatileHash' | 'deletedAt'>,
-  record: Pick<PreparedRecord, 'hash' | 'volatileHash'>,
-): boolean {
-  return hash === record.hash && volatileHash === record.volatileHash && deletedAt === null;
+const dayMs = 24 * 60 * 60 * 1_000;
+/** Characters before a row's hash that say on which day it was written. */
+const dayChars = 3;
+
+/** The hash of a record as its row keeps it. */
+export function storedHash({ hash }: Pick<PreparedRecord, 'hash'>, now: Instant): string {
+  return hash === '' ? '' : `${dayOf(now)}${hash}`;
+}
+
+function dayOf(now: Instant): string {
+  return Math.floor(Date.parse(now) / dayMs)
+    .toString(36)
+    .padStart(dayChars, '0');
+}
+
+/** The hash of the record that a row was stored from; empty: not known. */
+export function recordHash(stored: string): string {
+  return stored.slice(dayChars);
+}
+
+/** The row was stored from this record. */
+export function hasHash({ hash }: Pick<StoredRow, 'hash'>, record: Pick<PreparedRecord, 'hash'>): boolean {
+  return record.hash !== '' && hash.length === dayChars + record.hash.length && hash.endsWith(record.hash);
+}
+
+/**
+ * Whether a row takes over the hash of another record with the same values: once a day, because some services never
+ * spell a record the same.
+ */
+export function takesHash(
+  { hash }: Pick<StoredRow, 'hash'>,
+  record: Pick<PreparedRecord, 'hash'>,
+  now: Instant,
+) {
+  return record.hash !== '' && !hasHash({ hash }, record) && !hash.startsWith(dayOf(now));
 }
 
 export interface MetRecord {
@@ -50,40 +79,41 @@ export function isNothingStored(
 export interface Showing {
   /** Exploded rows: stored rows are never replaced. */
   readonly isInsertOnly: boolean;
-  /** The values of the row were edited, so that its hash is not theirs: it is written again. */
-  readonly isEdited?: boolean;
 }
 
 /**
- * Classifies a record with a stored key, in this order: updated (another hash, edited, or tombstoned), duplicate
- * (`wasSeen` by this chain) or unchanged. The last two are written only for stale volatile fields; a record that came
+ * Classifies a record with a stored key, in this order: updated (another content, or tombstoned), duplicate (`wasSeen`
+ * by this chain) or unchanged. The last two are written only for stale volatile fields; a record that came
  * in part is one of them, and is never written. `isInsertOnly` (exploded): stored rows are never replaced.
  */
 export function classifyMet(
-  { hash, volatileHash, changedAt, deletedAt }: Omit<StoredRow, 'row' | 'owner'>,
-  record: Pick<PreparedRecord, 'hash' | 'volatileHash' | 'partial'>,
+  { changedAt, deletedAt }: Pick<StoredRow, 'changedAt' | 'deletedAt'>,
+  record: Pick<PreparedRecord, 'partial'>,
   {
+    difference,
     isInsertOnly,
     wasSeen,
     staleBefore,
-    isEdited = false,
-  }: Showing & { readonly wasSeen: boolean; readonly staleBefore: Instant },
+  }: Showing & {
+    /** From the row. */
+    readonly difference: ContentDifference;
+    readonly wasSeen: boolean;
+    readonly staleBefore: Instant;
+  },
 ): MetRecord {
   if (record.partial !== undefined) return { kind: wasSeen ? 'duplicate' : 'unchanged', isWritten: false };
-  const isDifferent = hash !== record.hash && !isInsertOnly;
-  if (isDifferent || isEdited || deletedAt !== null) return { kind: 'updated', isWritten: true };
-  const hasVolatileChange = volatileHash !== record.volatileHash && !isInsertOnly;
+  const isDifferent = difference === 'content' && !isInsertOnly;
+  if (isDifferent || deletedAt !== null) return { kind: 'updated', isWritten: true };
+  const hasVolatileChange = difference === 'volatile' && !isInsertOnly;
   return {
     kind: wasSeen ? 'duplicate' : 'unchanged',
     isWritten: hasVolatileChange && changedAt <= staleBefore,
   };
 }
 
-const volatileAfterMs = 24 * 60 * 60 * 1_000;
-
 /** A row that differs only in volatile fields is written again when it was last written at or before this. */
 export function staleBefore(nowMs: number): Instant {
-  return instant(nowMs - volatileAfterMs);
+  return instant(nowMs - dayMs);
 }
 
 /** Records that were prepared for another plan than the run's. */
@@ -100,7 +130,7 @@ const mostChanged = 10_000;
 /** A row changed by listings other than its owner. */
 interface ChangedElsewhere {
   readonly owner: number;
-  /** Hash of the row's content before the change. */
+  /** Hash of the row before the change. */
   readonly hash: string;
   /** The listings that have changed it. */
   readonly by: Set<number>;

@@ -1,6 +1,7 @@
+import { knownOrMade } from '../../core/grouped.ts';
 import type { JsonObject } from '../../core/json.ts';
 import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
-import type { Column, EntityTable, FieldType, PreparedRecord } from '../../core/records.ts';
+import type { Column, EntityTable, FieldType, PreparedRecord, RowContent } from '../../core/records.ts';
 import type { Cells, Database, TransactHow, Tx } from '../../sql/database.ts';
 import type { Holder } from '../lease.ts';
 import type { RowFacts } from '../readings.ts';
@@ -198,6 +199,10 @@ export interface RecordTable {
   readonly write: (tx: Tx, rows: readonly WrittenRow[], stamp: Stamp) => Promise<void>;
   /** Notes other owners; the rows themselves keep their `_seq`. */
   readonly setOwners: (tx: Tx, owners: readonly RowOwner[]) => void;
+  /** Notes other hashes of rows whose values are those of other records too. */
+  readonly setHashes: (tx: Tx, hashes: readonly RowHash[]) => void;
+  /** Reads what rows hold; rows that do not exist are left out. */
+  contents(tx: Tx, rows: readonly number[]): Promise<ReadonlyMap<number, RowContent>>;
   /**
    * Reads up to `limit` rows without a tombstone that these partitions own, in the order of the partitions, then by row
    * number.
@@ -251,6 +256,14 @@ export interface WrittenRow {
   readonly record: PreparedRecord;
   /** A new row: the partition that shows it, or null. Undefined: the row is stored, and keeps its owner. */
   readonly owner?: number | null;
+  /** Only volatile fields change: the row's version stays. */
+  readonly isSame: boolean;
+}
+
+export interface RowHash {
+  readonly row: number;
+  /** `storedHash`. */
+  readonly hash: string;
 }
 
 export interface RowOwner {
@@ -303,8 +316,10 @@ export function changeNumbers(newest: () => Promise<number>) {
 
 /** Columns that a run adds move values: they change nothing of a found row but `changedAt`. */
 export interface PlannedTable extends RecordTable {
-  /** Number of columns of the plan's table. Every record must have been prepared for it. */
-  readonly width: number;
+  /** Columns of the plan's table. Every record must have been prepared for them. */
+  readonly columns: readonly Column[];
+  /** False for a key that is certainly not stored: the table was empty before the run, which has not written it. */
+  readonly mayBeStored: (record: Pick<FoundBy, 'keyText'>) => boolean;
   /**
    * Called before rows are looked up outside of a transaction. Notes for each row the state that lets the commit of its
    * record skip the look-up.
@@ -333,9 +348,14 @@ class FoundRow {
  * to be found twice. A look-up that began beside a transaction may have missed its rows: the state changes when the
  * transaction ends.
  */
-export function plannedTable(table: RecordTable, width: number): PlannedTable {
+export function plannedTable(
+  table: RecordTable,
+  { columns, isEmpty }: { readonly columns: readonly Column[]; readonly isEmpty: boolean },
+): PlannedTable {
   let state = {};
   let isChanged = false;
+  const stored = isEmpty ? newKeySketch() : null;
+  const mayBeStored = ({ keyText }: Pick<FoundBy, 'keyText'>): boolean => stored?.mayHold(keyText) !== false;
   const noting =
     <Row, Rest extends readonly unknown[], Result>(
       write: (tx: Tx, rows: readonly Row[], ...rest: Rest) => Result,
@@ -346,12 +366,20 @@ export function plannedTable(table: RecordTable, width: number): PlannedTable {
     };
   return {
     ...table,
-    write: noting(table.write),
+    mayBeStored,
+    find: async (tx, records) =>
+      await table.find(tx, stored === null ? records : records.filter(mayBeStored)),
+    write: async (tx, rows, stamp) => {
+      isChanged ||= rows.length > 0;
+      if (stored !== null) for (const { record } of rows) stored.add(record.keyText);
+      await table.write(tx, rows, stamp);
+    },
     setOwners: noting(table.setOwners),
+    setHashes: noting(table.setHashes),
     tombstone: noting(table.tombstone),
     revive: noting(table.revive),
     restore: noting(table.restore),
-    width,
+    columns,
     beginLook: () => {
       const began = state;
       return (stored) => new FoundRow(stored, began);
@@ -361,6 +389,36 @@ export function plannedTable(table: RecordTable, width: number): PlannedTable {
     settle: (isUnsure = false) => {
       if (isChanged || isUnsure) state = {};
       isChanged = false;
+    },
+  };
+}
+
+/** 2 MiB at most: of a million keys one in seventeen that is not held seems to be. */
+const sketchBits = 2 ** 24;
+const pageBytes = 4_096;
+
+/** A set of texts that keeps none of them: it knows for certain only what it does not hold. */
+function newKeySketch() {
+  const pages = new Map<number, Uint8Array>();
+  // FNV-1a is cheap, and a text that meets another one costs no more than a look-up.
+  const placeOf = (text: string): number => {
+    let hash = 0x811c9dc5;
+    for (let index = 0; index < text.length; index += 1) {
+      hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);
+    }
+    return (hash ^ (hash >>> 24)) & (sketchBits - 1);
+  };
+  return {
+    mayHold: (text: string): boolean => {
+      const place = placeOf(text);
+      const page = pages.get(Math.floor(place / 8 / pageBytes));
+      return page !== undefined && ((page[(place >> 3) % pageBytes] ?? 0) & (1 << (place & 7))) !== 0;
+    },
+    add: (text: string): void => {
+      const place = placeOf(text);
+      const page = knownOrMade(pages, Math.floor(place / 8 / pageBytes), () => new Uint8Array(pageBytes));
+      const at = (place >> 3) % pageBytes;
+      page[at] = (page[at] ?? 0) | (1 << (place & 7));
     },
   };
 }

@@ -78,16 +78,24 @@ export async function holdConnector(
      ON CONFLICT (connector) DO UPDATE SET base_url = excluded.base_url, connector_id = excluded.connector_id,
        definition = excluded.definition, definition_hash = excluded.definition_hash, epoch = excluded.epoch,
        holder = excluded.holder, raw_key = coalesce(_sync_connectors.raw_key, excluded.raw_key)`,
-    { ...identity, epoch, holder: writeJson(holder), rawKey: randomBytes(32).toString('hex') },
+    { ...identity, epoch, holder: writeJson(holder), rawKey: newRawKey() },
   );
 }
 
-/** `StartedRun.rawKey`. Every holder finds one. */
-export async function storedRawKey(tx: Tx, connector: ConnectorName): Promise<string> {
+/** `StartedRun.rawKey`; null: no holder has made one. */
+export async function storedRawKey(tx: Tx, connector: ConnectorName): Promise<string | null> {
   const sql = 'SELECT raw_key FROM _sync_connectors WHERE connector = :connector';
-  const found = await cellOf<string | null>(tx, sql, { connector });
-  if (typeof found === 'string') return found;
-  throw new TypeError(`${connector} is held and has no key`);
+  return (await cellOf<string | null>(tx, sql, { connector })) ?? null;
+}
+
+/** From now on no row counts as stored from the same bytes: each is compared with its record once more. */
+export async function forgetHashes(tx: Tx, connector: ConnectorName): Promise<void> {
+  const sql = 'UPDATE _sync_connectors SET raw_key = :rawKey WHERE connector = :connector';
+  await tx.run(sql, { connector, rawKey: newRawKey() });
+}
+
+function newRawKey(): string {
+  return randomBytes(32).toString('hex');
 }
 
 /** Stores the holder for the error that the next process gets; the epoch stays. */
@@ -309,7 +317,8 @@ async function beginAfresh(of: Pick<Resetting, 'tx' | 'records' | 'connector'> &
 export async function readAgain(resetting: Resetting, entities: readonly EntityName[]): Promise<number> {
   const { tx, connector, what } = resetting;
   await transitions.dropUnfinished(tx, { connector, entities });
-  await deleteOf(resetting, ['_sync_missing', '_sync_seen', '_sync_raw'], entities);
+  await deleteOf(resetting, ['_sync_missing', '_sync_seen'], entities);
+  await forgetHashes(tx, connector);
   // Rows stay known where they were shown, but an unfinished chain has no longer met them there.
   const forget = `UPDATE _sync_also SET origin = 0 WHERE connector = :connector AND entity IN {entities text}`;
   await tx.run(forget, { connector, entities });
@@ -403,7 +412,7 @@ export async function forgetConnector(
   also: readonly string[] = [],
 ): Promise<void> {
   await dropFacts(tx, connector, ['_sync_actions', '_sync_purge_keys', '_sync_purged', '_sync_purge_work']);
-  const small = ['_sync_raw', '_sync_tables', '_sync_connectors', '_sync_copies'];
+  const small = ['_sync_tables', '_sync_connectors', '_sync_copies'];
   for (const table of [...small, ...also]) await clearFacts(tx, table, connector);
 }
 

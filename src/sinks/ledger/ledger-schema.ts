@@ -38,9 +38,6 @@
  * `_sync_seen`: which rows a chain of runs has met. A chunk is written with every commit: out of line, it would cost
  * more.
  *
- * `_sync_raw`: from which bytes rows were stored; `row-blocks.ts` says what the hashes of a chunk are. PostgreSQL keeps
- * rows of 2 KiB in the table itself; a page of 8 KiB holds two, and room for a new version.
- *
  * `_sync_also`: rows met in partitions other than their owner; `origin` is the chain that met them there last.
  * `_sync_missing`: live rows that a full walk did not meet; `missed`: by how many chains' walks in a row, `origin` the
  * last of them, `since` when the first of them began; `gone_run`: the run in which `get` found nothing. `_sync_drift`:
@@ -230,19 +227,6 @@ CREATE TABLE _sync_seen (
   UNIQUE (connector, entity, origin, chunk)
 ) WITH (fillfactor = 50);
 ALTER TABLE _sync_seen ALTER COLUMN bits SET STORAGE PLAIN;
-
-CREATE TABLE _sync_raw (
-  connector TEXT NOT NULL,
-  entity TEXT NOT NULL,
-  chunk BIGINT NOT NULL,
-  hashes BYTEA NOT NULL,
-  replaced_at TEXT,
-  UNIQUE (connector, entity, chunk)
-) WITH (fillfactor = 70);
-ALTER TABLE _sync_raw ALTER COLUMN connector SET STORAGE PLAIN;
-ALTER TABLE _sync_raw ALTER COLUMN entity SET STORAGE PLAIN;
-ALTER TABLE _sync_raw ALTER COLUMN hashes SET STORAGE PLAIN;
-ALTER TABLE _sync_raw ALTER COLUMN replaced_at SET STORAGE PLAIN;
 
 CREATE TABLE _sync_also (
   connector TEXT NOT NULL,

@@ -140,7 +140,7 @@ export function ledgerSink(ledger: Ledger) {
 /**
  * Runs `work` in one transaction of the lease's holder: `SyncError` FENCED when another holder has overtaken it, or
  * when `run` is not the run that the lease is in. It may run `work` again (`Database.transact`), so that all it changes
- * in memory is in `current.seen`, `current.raw` and `current.drift`, or is set again each time.
+ * in memory is in `current.seen` and `current.drift`, or is set again each time.
  */
 async function inRun<Result>(
   ledger: Ledger,
@@ -156,7 +156,6 @@ async function inRun<Result>(
     }
     const forget = (): void => {
       current.seen.forget();
-      current.raw.forget();
       current.drift.clear();
       // A standby that took over from its server may lack rows found before.
       for (const table of current.tables.values()) table.settle(true);

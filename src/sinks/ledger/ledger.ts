@@ -6,7 +6,7 @@ import type { Collisions } from '../decisions/meet-record.ts';
 import type { RunInChain } from './runs/run-chains.ts';
 import type { Lease } from '../lease.ts';
 import type { LedgerDriver, Taken, PlannedTable, Stamp } from './driver.ts';
-import type { RawRows, SeenRows } from './row-blocks.ts';
+import type { SeenRows } from './row-blocks.ts';
 import type { Withholding } from './purges/purge-notes.ts';
 
 /** Run id of transactions outside a run. They write no records, so no record carries it. */
@@ -28,7 +28,6 @@ export interface HeldConnector extends Taken {
 export interface CurrentRun extends RunInChain {
   readonly tables: ReadonlyMap<EntityName, PlannedTable>;
   readonly seen: SeenRows;
-  readonly raw: RawRows;
   readonly collisions: Collisions;
   /** Drift of the entities in which this run has met some. */
   readonly drift: Map<EntityName, DriftMemory>;

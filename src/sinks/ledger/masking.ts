@@ -25,7 +25,6 @@ import { outsideRun, type Ledger } from './ledger.ts';
 import { isClearPosition, transitions } from './partitions/transitions.ts';
 import { completeSteps, ownSteps } from './purges/ledger-purges.ts';
 import { noteSteps } from './purges/purge-notes.ts';
-import { emptyRaw } from './row-blocks.ts';
 import { renewTable, storedTables, type StoredTable, countVersions, readMasks } from './tables.ts';
 import type { RunPlan } from '../sink.ts';
 
@@ -225,7 +224,6 @@ async function maskTable(
       await tx.run(`DELETE FROM ${quoted(rows.name)} WHERE ${rows.number} IN {numbers bigint}`, { numbers });
       const cells = changed.map((row) => row.cells);
       await ledger.records.insertRows(tx, rows, cells);
-      if (rows.number === '_row') await emptyRaw(tx, { connector, entity }, numbers);
       await renewTable(tx, { connector, entity });
       return changed.length;
     });
@@ -244,8 +242,8 @@ function maskedRow({ columns, stored, number }: RowsTable, masking: EntityMaskin
   if (after === null) return null;
   const changed = new Map([
     ['_extra', after.extra],
-    ['_hash', after.hash],
-    ['_volatile_hash', null],
+    // The next sync compares the values.
+    ['_hash', ''],
   ]);
   const owned = own.map(({ name }, index) => (changed.has(name) ? changed.get(name) : cells[index]));
   return { number: Number(cells[at(number)]), cells: [...owned, ...after.values] };

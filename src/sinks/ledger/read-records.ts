@@ -1,8 +1,9 @@
 import type { Instant } from '../../core/clock.ts';
 import { entityOfHistory, type ConnectorName, type EntityName, type RunId } from '../../core/names.ts';
-import { keyTextOf, type EntityTable } from '../../core/records.ts';
+import { keyTextOf, type EntityTable, type RowContent } from '../../core/records.ts';
 import { cellOf, type Cells, type Snapshot, type Tx, quoted } from '../../sql/database.ts';
 import { historyColumns, historyTable, otherKeyError } from '../decisions/stored-table.ts';
+import { recordHash } from '../decisions/meet-record.ts';
 import type { ComparedRow, StoredRecord } from '../readings.ts';
 import type { LedgerDriver, RecordTables } from './driver.ts';
 import { ledgerReader } from './history/history.ts';
@@ -62,25 +63,28 @@ export function recordReader({ snapshot, sinkId, records, newestSeq }: SinkSnaps
       for await (const rows of snapshot.batches(sql, { after })) yield rows.map(storedRecord);
     },
     /**
-     * Every row without a tombstone, by its key, in batches, in any order. `digestIn`: how rows of a table get digests;
-     * null: they get none. Throws SINK_INCOMPATIBLE where the rows have another key than `table`.
+     * Every row without a tombstone, by its key, in batches, in any order. `digestOf`: a digest of a row's values.
+     * Throws SINK_INCOMPATIBLE where the rows have another key than `table`.
      */
     rows: async function* (
       connector: ConnectorName,
       table: EntityTable,
-      digestIn: ((stored: EntityTable) => (row: StoredRecord) => string) | null,
+      digestOf: (row: RowContent) => string,
     ): AsyncGenerator<readonly ComparedRow[], void> {
       const stored = await snapshot.read((tx) => storedTable(tx, { connector, entity: table.entity }));
       if (stored === undefined) return;
       if (stored.key.join() !== table.key.join()) throw otherKeyError(connector, table, stored);
-      const digestOf = digestIn?.(stored) ?? (() => null);
       const key = stored.key.map((name) => stored.columns.findIndex((column) => column.name === name));
       const sql = `${selectRecords(records, connector, stored, ['_hash'])} WHERE _deleted_at IS NULL`;
       for await (const rows of snapshot.batches(sql)) {
         yield rows.map(([hash, ...cells]) => {
           const row = storedRecord(cells);
           const keyText = keyTextOf(key.map((index) => row.values[index] ?? null));
-          return { keyText, hash: String(hash), digest: digestOf(row) };
+          return {
+            keyText,
+            hash: recordHash(String(hash)),
+            digest: digestOf({ ...row, columns: stored.columns }),
+          };
         });
       }
     },

@@ -1,16 +1,18 @@
 import type { Instant } from '../../core/clock.ts';
 import { knownOrMade } from '../../core/grouped.ts';
 import type { EntityName } from '../../core/names.ts';
-import type { PreparedRecord, Quarantined } from '../../core/records.ts';
+import type { ContentDifference, PreparedRecord, Quarantined, RowContent } from '../../core/records.ts';
 import { columnOf } from '../../sql/database.ts';
 import { type StoredCounts, keepQuarantined } from './counts.ts';
 import {
   classifyMet,
-  isAsStored,
+  hasHash,
   isNothingStored,
   meetingPlace,
   misfitError,
   staleBefore,
+  storedHash,
+  takesHash,
   type MeetingPlace,
   type MetRecord,
   type Showing,
@@ -21,7 +23,7 @@ import { endMissing, meetElsewhere, type RowAt } from './deletes/noted-rows.ts';
 import { noteFiles, type FileNote } from './downloads/ledger-files.ts';
 import type { Commit } from './ledger.ts';
 import { doubtListings, livePartitions } from './partitions/due-partitions.ts';
-import type { RecordTable, WrittenRow } from './driver.ts';
+import type { PlannedTable, RowHash, WrittenRow } from './driver.ts';
 import { noteStored, tableNumbers, type TableNumbers } from './tables.ts';
 
 /** Facts about a commit's records, read before the records are met. */
@@ -56,7 +58,6 @@ export async function readStored(commit: Commit, shown: readonly EntityRows[], i
       entities.map(async (entity) => await findKnown(commit, entity, keysOf.get(entity) ?? new Map())),
     ),
     isMet ? current.seen.begin(tx) : null,
-    current.raw.begin(tx, asked),
   ]);
   const batches = new Map<EntityName, Batch>();
   for (const { entity, keys, table, rows } of found) {
@@ -68,11 +69,11 @@ export async function readStored(commit: Commit, shown: readonly EntityRows[], i
     }
     const newRows = new Map(isNew.map((key, index) => [key, (lastRow ?? 0) + 1 + index]));
     const met = [...newRows.values(), ...[...rows.values()].map(({ row }) => row)];
-    await Promise.all([
+    const [contents] = await Promise.all([
+      table.contents(tx, rowsToCompare(shown, entity, rows)),
       isMet && met.length > 0 ? current.seen.load(tx, entity, met) : null,
-      current.raw.load(tx, entity, rowsToSet(shown, { entity, rows, newRows })),
     ]);
-    batches.set(entity, newBatch(entity, table, rows, newRows));
+    batches.set(entity, newBatch(entity, table, { rows, newRows, contents: new Map(contents) }));
   }
   return { batches, numbers, missed, isMet };
 }
@@ -103,7 +104,6 @@ export async function storeRows(
     await doubtListings(commit, batch.entity, batch.collided);
   }
   const { current, held, stamp, tx } = commit;
-  current.raw.save(tx);
   noteStored(tx, held.connector, [...batches.values()], { origin: current.origin, now: stamp.now, numbers });
   return counts;
 }
@@ -126,26 +126,25 @@ async function findKnown(
   return { entity, keys, table, rows };
 }
 
-/** Rows whose bytes may be noted: those of all records but the ones that were not parsed and need not be. */
-function rowsToSet(
+/** Rows that were not stored from the records that are shown: their values are compared. */
+function rowsToCompare(
   shown: readonly EntityRows[],
-  { entity, rows, newRows }: Pick<Batch, 'entity' | 'rows' | 'newRows'>,
+  entity: EntityName,
+  rows: ReadonlyMap<string, StoredRow>,
 ): readonly number[] {
-  const toSet: number[] = [];
-  for (const one of shown) {
+  const toCompare = new Set<number>();
+  for (const one of rows.size === 0 ? [] : shown) {
     if (one.entity !== entity) continue;
     for (const record of one.records) {
       const stored = rows.get(record.keyText);
-      if (stored !== undefined && record.whole !== undefined && isAsStored(stored, record)) continue;
-      const row = stored?.row ?? newRows.get(record.keyText);
-      if (row !== undefined) toSet.push(row);
+      if (stored !== undefined && !hasHash(stored, record)) toCompare.add(stored.row);
     }
   }
-  return toSet;
+  return [...toCompare];
 }
 
 function checkWidth({ current }: Commit, { entity, records }: EntityRows): void {
-  const width = current.tables.get(entity)?.width;
+  const width = current.tables.get(entity)?.columns.length;
   const unfit = records.find(({ values }) => width !== undefined && values.length !== width);
   if (unfit === undefined) return;
   throw misfitError(entity, `a record has ${unfit.values.length} values for ${width} columns`);
@@ -192,11 +191,12 @@ async function writeBatch(
   batch: Batch,
   isAnyMissing: boolean,
 ): Promise<void> {
-  const { entity, table, written, owners, elsewhere, firstMet, files, partial } = batch;
+  const { entity, table, written, owners, hashes, elsewhere, firstMet, files, partial } = batch;
   const of = { connector: held.connector, entity };
   await table.write(tx, written, stamp);
   const rowOwners = [...owners].map(([row, owner]) => ({ row, owner }));
   table.setOwners(tx, rowOwners);
+  table.setHashes(tx, hashes);
   meetElsewhere(tx, { ...of, origin: current.origin }, elsewhere);
   if (isAnyMissing) endMissing(tx, of, [...firstMet]);
   await noteFiles(tx, of, files);
@@ -211,23 +211,25 @@ interface ShownRows extends EntityRows, Showing {
 
 type Batch = ReturnType<typeof newBatch>;
 
-/**
- * An entity's records in a commit: their stored rows, and the rows to write. `rows`: by key text, as left by the
- * records so far. `newRows`: row numbers of the keys that are new.
- */
-function newBatch(
-  entity: EntityName,
-  table: RecordTable,
-  rows: Map<string, StoredRow>,
-  newRows: ReadonlyMap<string, number>,
-) {
+interface BatchRows {
+  /** By key text, as left by the records so far. */
+  readonly rows: Map<string, StoredRow>;
+  /** Row numbers of the keys that are new. */
+  readonly newRows: ReadonlyMap<string, number>;
+  /** What rows hold that no record of this commit has written. */
+  readonly contents: Map<number, RowContent>;
+}
+
+/** An entity's records in a commit: their stored rows, and the rows to write. */
+function newBatch(entity: EntityName, table: PlannedTable, rows: BatchRows) {
   return {
     entity,
     table,
-    rows,
-    newRows,
+    ...rows,
     written: [] as WrittenRow[],
     owners: new Map<number, number>(),
+    /** Of rows that other bytes show with the same values. */
+    hashes: [] as RowHash[],
     elsewhere: [] as RowAt[],
     /** Stored rows that this chain has met for the first time. */
     firstMet: new Set<number>(),
@@ -277,11 +279,9 @@ function insertRow(
   owner: number | null,
 ): void {
   const record = wholeOf(batch, given);
-  const { keyText, hash, volatileHash } = record;
-  const row = batch.newRows.get(keyText) ?? 0;
-  batch.written.push({ row, record, owner });
-  batch.rows.set(keyText, { row, hash, volatileHash, changedAt: stamp.now, deletedAt: null, owner });
-  current.raw.set(batch.entity, row, record);
+  const row = batch.newRows.get(record.keyText) ?? 0;
+  batch.written.push({ row, record, owner, isSame: false });
+  noteWritten(batch, { row, hash: '', changedAt: stamp.now, deletedAt: null, owner }, record);
   if (isMet) current.seen.mark(batch.entity, row, true);
   batch.inserted += 1;
 }
@@ -298,26 +298,27 @@ function meetRow(
   const owner = ownerOf(meeting, batch, stored, place, shown.owner);
   const wasSeen = markSeen(meeting, batch, row, place !== 'shared');
   const { staleBefore } = meeting;
-  const met = classifyMet(stored, record, { ...shown, wasSeen, staleBefore });
+  const difference = differenceOf(batch, stored, record, shown.isInsertOnly);
+  const met = classifyMet(stored, record, { ...shown, difference, wasSeen, staleBefore });
   if (met.kind === 'updated' && current.window === '') {
     const { collisions, seen } = current;
     const { entity } = batch;
     if (place === 'owner') {
-      const before = collisions.byEntity.get(entity)?.get(row)?.hash;
-      if (before === record.hash) batch.collided.add(row);
+      const before = collisions.byEntity.get(entity)?.get(row);
+      if (before !== undefined && hasHash(before, record)) batch.collided.add(row);
     } else if (place === 'shared' && owner === stored.owner && shown.owner !== null) {
       collisions.changed(entity, { ...stored, by: shown.owner, wasMet: seen.hasInOwner(entity, row) });
     }
   }
   if (met.isWritten) {
     const whole = wholeOf(batch, record);
-    const { keyText, hash, volatileHash } = whole;
-    batch.written.push({ row, record: whole });
-    current.raw.set(batch.entity, row, whole);
-    const changedAt = stamp.now;
-    batch.rows.set(keyText, { row, hash, volatileHash, changedAt, deletedAt: null, owner });
+    batch.written.push({ row, record: whole, isSame: difference !== 'content' });
+    noteWritten(batch, { row, hash: '', changedAt: stamp.now, deletedAt: null, owner }, whole);
   } else {
-    if (isToRemember(stored, record)) current.raw.meet(batch.entity, row, record, staleBefore);
+    const isOther = difference === 'same' && record.partial === undefined && !shown.isInsertOnly;
+    if (isOther && takesHash(stored, record, stamp.now)) {
+      batch.hashes.push({ row, hash: storedHash(record, stamp.now) });
+    }
     if (owner !== stored.owner) batch.rows.set(record.keyText, { ...stored, owner });
   }
   batch.updated += met.kind === 'updated' ? 1 : 0;
@@ -325,10 +326,25 @@ function meetRow(
   return met.kind;
 }
 
-/** Whether the record was parsed and matches its row. */
-function isToRemember(stored: StoredRow, record: PreparedRecord): boolean {
-  const isWhole = record.whole === undefined && record.partial === undefined;
-  return record.raw !== undefined && isWhole && isAsStored(stored, record);
+/** The row is from now on as the record has left it. */
+function noteWritten({ rows, contents }: Batch, row: StoredRow, record: PreparedRecord): void {
+  rows.set(record.keyText, { ...row, hash: storedHash(record, row.changedAt) });
+  contents.delete(row.row);
+}
+
+/** How the record differs from its row. */
+function differenceOf(
+  { contents, written, table: { columns } }: Batch,
+  stored: StoredRow,
+  record: PreparedRecord,
+  isInsertOnly: boolean,
+): ContentDifference {
+  if (isInsertOnly || record.partial !== undefined || hasHash(stored, record)) return 'same';
+  const row = contents.get(stored.row);
+  if (row !== undefined) return record.compare(record, row);
+  // An earlier record of this commit has written it.
+  const earlier = written.findLast((one) => one.row === stored.row);
+  return earlier === undefined ? 'content' : record.compare(record, { ...earlier.record, columns });
 }
 
 /** The record as it is stored: one that was not parsed is, because its row is no longer as it was found. */

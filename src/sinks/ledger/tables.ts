@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { DescribedTable, Column, EntityTable, PreparedRecord } from '../../core/records.ts';
 import type { ConnectorName, EntityName, OfEntity, OfEntities, RunId } from '../../core/names.ts';
+import { hasHash } from '../decisions/meet-record.ts';
 import { declareTable, withAdded, type DeclaredTable, type TableColumns } from '../decisions/stored-table.ts';
 import { parseColumns, parseNames, writeColumns, writeDescribed, parseParams } from '../stored-json.ts';
 import type { RecordTables, KeptVersions } from './driver.ts';
@@ -12,8 +13,8 @@ import type { Lease } from '../lease.ts';
 import {
   nothingStored,
   spreadOver,
-  type RawRecord,
-  type SameRow,
+  type FoundRow,
+  type LookedRecord,
   type StoredAccount,
   type StoredKey,
 } from '../stored-keys.ts';
@@ -419,20 +420,24 @@ export function ledgerStoredKeys(records: Names, heldOf: (lease: Lease) => HeldC
         return records.filter(({ keyText }) => found?.get(keyText)?.deletedAt === null).length;
       });
     },
-    /**
-     * Hashes of each record's row, in order, where the row is not deleted and was stored from the same bytes; `other`
-     * where it was stored from other bytes; null where that is not known. Reads no rows where nothing is remembered of
-     * the entity. A commit may change the answer.
-     */
-    same: async (
+    /** Each record's row, in order; null where none is stored. A commit may change the answer. */
+    find: async (
       lease: Lease,
       entity: EntityName,
-      records: readonly RawRecord[],
-    ): Promise<readonly (SameRow | 'other' | null)[]> => {
+      records: readonly LookedRecord[],
+    ): Promise<readonly (FoundRow | null)[]> => {
       const { run, read } = heldOf(lease);
       const table = run?.tables.get(entity);
-      if (run === null || table === undefined) return records.map(() => null);
-      return await run.raw.same(read, entity, table, records);
+      const none = records.map(() => null);
+      if (table === undefined || !records.some(table.mayBeStored)) return none;
+      const found = table.beginLook();
+      const byKey = new Map(records.map((record) => [record.keyText, record]));
+      const rows = await read(async (tx) => await table.find(tx, [...byKey.values()]));
+      return records.map((record) => {
+        const stored = rows.get(record.keyText);
+        if (stored === undefined) return null;
+        return { isSame: stored.deletedAt === null && hasHash(stored, record), found: found(stored) };
+      });
     },
     /**
      * Reads up to `count` rows that are not deleted, spread over all rows stored when a sync last ended well; none

@@ -36,6 +36,7 @@ import {
 import { binaryType, canonicalKey, sqlType, tableName } from './column-types.ts';
 import { type Instant, timeForm } from '../../core/clock.ts';
 import { postgresTx } from '../../sql/postgres/session.ts';
+import { storedHash } from '../decisions/meet-record.ts';
 import { columnsMissingIn, isJsonColumn } from '../decisions/stored-table.ts';
 import {
   keyedColumns,
@@ -86,7 +87,7 @@ function findAndPut(name: string, place: TablePlace) {
       );
       const rows = await postgresTx(tx).arrays(found, { keys });
       return new Map(
-        (rows as StoredCells[]).map((row) => [records[(row[6] ?? 0) - 1]?.keyText ?? '', storedRow(row)]),
+        (rows as StoredCells[]).map((row) => [records[(row[5] ?? 0) - 1]?.keyText ?? '', storedRow(row)]),
       );
     },
     put: async (tx: Tx, rows: readonly NewestRow[], stamp: Stamp) => {
@@ -162,8 +163,9 @@ function* cellsOf(
   run: string,
 ): Generator<readonly BinaryValue[], void> {
   for (const { row, record, seq, owner = null } of rows) {
-    const { keyText, extra, hash, volatileHash, values } = record;
-    yield [textHash(keyText), row, extra, now, now, run, seq, hash, volatileHash, null, owner, ...values];
+    const { keyText, extra, values } = record;
+    const hash = storedHash(record, now);
+    yield [textHash(keyText), row, extra, now, now, run, seq, hash, null, owner, ...values];
   }
 }
 
@@ -172,13 +174,12 @@ function updateOf(name: string, { table, stored }: TablePlace): Writing {
   const columns: readonly {
     readonly name: string;
     readonly type: BinaryType;
-    readonly of: (row: NewestRow) => BinaryValue;
+    readonly of: (row: NewestRow, now: Instant) => BinaryValue;
   }[] = [
     { name: '_row', type: 'bigint', of: ({ row }) => row },
     { name: '_extra', type: 'json', of: ({ record }) => record.extra },
     { name: '_seq', type: 'bigint', of: ({ seq }) => seq },
-    { name: '_hash', type: 'text', of: ({ record }) => record.hash },
-    { name: '_volatile_hash', type: 'text', of: ({ record }) => record.volatileHash },
+    { name: '_hash', type: 'text', of: ({ record }, now) => storedHash(record, now) },
     ...table.columns.flatMap((column, index) =>
       table.key.includes(column.name)
         ? []
@@ -201,7 +202,16 @@ function updateOf(name: string, { table, stored }: TablePlace): Writing {
     FROM unnest(${arrays.join(', ')}) AS v(${columns.map((_, n) => `c${n}`).join(', ')}) WHERE t._row = v.c0`;
   return (tx, rows, { now, run }) => {
     if (rows.length === 0) return;
-    const values = columns.map(({ type, of }, n) => [`c${n}`, encodeArray(type, rows.map(of))] as const);
+    const values = columns.map(
+      ({ type, of }, n) =>
+        [
+          `c${n}`,
+          encodeArray(
+            type,
+            rows.map((row) => of(row, now)),
+          ),
+        ] as const,
+    );
     tx.put(sql, { ...Object.fromEntries(values), now, run });
   };
 }

@@ -1,12 +1,22 @@
 import type { Instant } from '../../core/clock.ts';
-import { keyTextOf, type ColumnValue, type EntityTable, type Column } from '../../core/records.ts';
+import {
+  keyTextOf,
+  type ColumnValue,
+  type EntityTable,
+  type Column,
+  type RowContent,
+} from '../../core/records.ts';
 import { type Tx, quoted } from '../../sql/database.ts';
 import type { StoredRow } from '../decisions/meet-record.ts';
 import { columnsMissingIn } from '../decisions/stored-table.ts';
 import type { ChangedRow, KeyedRow, RecordTable, Stamp, TablePlace, WrittenRow } from '../ledger/driver.ts';
 import { versionOwn } from './own-names.ts';
 
-export type Marks = Pick<RecordTable, 'setOwners' | 'rows' | 'tombstone' | 'revive'> & Undoing;
+export type Marks = Pick<
+  RecordTable,
+  'setOwners' | 'setHashes' | 'contents' | 'rows' | 'tombstone' | 'revive'
+> &
+  Undoing;
 type Undoing = Pick<RecordTable, 'changedBy' | 'restore'>;
 
 /**
@@ -25,7 +35,7 @@ export function markRows(name: string, versions: string, place: TablePlace, clos
     const first = await takeSeqs(rows.length);
     close(
       tx,
-      rows.map((row, index) => ({ row, seq: first + index, hash: null })),
+      rows.map((row, index) => ({ row, seq: first + index, isSame: false })),
       now,
     );
     tx.put(
@@ -34,6 +44,9 @@ export function markRows(name: string, versions: string, place: TablePlace, clos
       { v: rows.map((row) => ({ row })), deletedAt, now, run, first },
     );
   };
+  const columns = [...place.stored, ...columnsMissingIn(table.columns, place.stored)];
+  const contents = `SELECT _row, _extra${columns.map((column, index) => `, ${quoted(column.name)} AS c${index}`).join('')}
+    FROM ${name} WHERE _row IN {rows bigint}`;
   return {
     setOwners: (tx, owners) => {
       if (owners.length === 0) return;
@@ -42,6 +55,21 @@ export function markRows(name: string, versions: string, place: TablePlace, clos
         {
           v: owners,
         },
+      );
+    },
+    setHashes: (tx, v) => {
+      if (v.length === 0) return;
+      tx.put(`UPDATE ${name} SET _hash = v.hash FROM {v: row bigint, hash text} WHERE _row = v.row`, { v });
+    },
+    contents: async (tx, rows) => {
+      if (rows.length === 0) return new Map();
+      const found = await tx.rows<Readonly<Record<string, unknown>>>(contents, { rows });
+      return new Map(
+        found.map((cells): [number, RowContent] => {
+          const [row, extra, ...values] = Object.values(cells);
+          // `as`: texts are stored there.
+          return [Number(row), { columns, values: values.map(columnValue), extra: extra as string | null }];
+        }),
       );
     },
     rows: async (tx, rows) => {
@@ -90,11 +118,11 @@ function undoing(name: string, versions: string, place: TablePlace, close: Close
       const first = await takeSeqs(rows.length);
       close(
         tx,
-        rows.map(({ row }, index) => ({ row, seq: first + index, hash: null })),
+        rows.map(({ row }, index) => ({ row, seq: first + index, isSame: false })),
         now,
       );
       tx.put(
-        `UPDATE ${name} AS t SET ${restored.join(', ')}, _volatile_hash = NULL, _deleted_at = NULL, _changed_at = :now,
+        `UPDATE ${name} AS t SET ${restored.join(', ')}, _deleted_at = NULL, _changed_at = :now,
            _run_id = :run, _seq = :first + v.n - 1
          FROM {v: row bigint, version bigint, n} JOIN ${versions} AS b ON b._row = v.row AND b._seq = v.version
          WHERE t._row = v.row`,
@@ -125,7 +153,7 @@ export function columnValue(value: unknown): ColumnValue {
 }
 
 /** Columns that `RecordTable.find` reads, in the order of `StoredCells`. */
-export const storedColumns = ['_row', '_hash', '_volatile_hash', '_changed_at', '_deleted_at', '_partition'];
+export const storedColumns = ['_row', '_hash', '_changed_at', '_deleted_at', '_partition'];
 
 /**
  * Cells of a row as an array: rows as objects would take a third longer. `n`: index of the requested record, from 1.
@@ -133,15 +161,14 @@ export const storedColumns = ['_row', '_hash', '_volatile_hash', '_changed_at', 
 export type StoredCells = [
   row: number,
   hash: string,
-  volatileHash: string | null,
   changedAt: Instant,
   deletedAt: Instant | null,
   owner: number | null,
   n?: number,
 ];
 
-export function storedRow([row, hash, volatileHash, changedAt, deletedAt, owner]: StoredCells): StoredRow {
-  return { row, hash, volatileHash, changedAt, deletedAt, owner };
+export function storedRow([row, hash, changedAt, deletedAt, owner]: StoredCells): StoredRow {
+  return { row, hash, changedAt, deletedAt, owner };
 }
 
 export interface NewestRow extends WrittenRow {
@@ -151,13 +178,17 @@ export interface NewestRow extends WrittenRow {
 /** Keeps each row once, as it was written last; a new row stays new. */
 export function newestRows(rows: readonly WrittenRow[], firstSeq: number): readonly NewestRow[] {
   const newest = new Map<number, NewestRow>();
-  for (const [index, { row, record, owner }] of rows.entries()) {
-    const ownerOf = owner === undefined ? newest.get(row)?.owner : owner;
+  for (const [index, one] of rows.entries()) {
+    const { row, record } = one;
+    const before = newest.get(row);
+    const owner = one.owner === undefined ? before?.owner : one.owner;
+    const isSame = one.isSame && before?.isSame !== false;
     newest.set(row, {
       row,
       record,
+      isSame,
       seq: firstSeq + index,
-      ...(ownerOf === undefined ? {} : { owner: ownerOf }),
+      ...(owner === undefined ? {} : { owner }),
     });
   }
   return [...newest.values()];
@@ -168,8 +199,8 @@ export interface ChangingRow {
   readonly row: number;
   /** The number of the change. */
   readonly seq: number;
-  /** Hash of the row's new content; null: the content differs from the present one. */
-  readonly hash: string | null;
+  /** Only volatile fields change. */
+  readonly isSame: boolean;
 }
 
 /**
@@ -182,9 +213,9 @@ export type CloseVersions = (tx: Tx, rows: readonly ChangingRow[], now: Instant)
 export const beganAt = 'coalesce(t._valid_from, t._changed_at)';
 export const beganWith = 'coalesce(t._valid_seq, t._seq)';
 
-/** Volatile fields alone are no new version: the hash does not count them. A row that comes back is one. */
-const isChanged = '(v.hash IS NULL OR t._hash <> v.hash OR t._deleted_at IS NOT NULL)';
-const rowsGiven = '{v: row bigint, seq bigint, hash text}';
+/** Volatile fields alone are no new version. A row that comes back is one. */
+const isChanged = '(v.is_same = 0 OR t._deleted_at IS NOT NULL)';
+const rowsGiven = '{v: row bigint, seq bigint, is_same integer}';
 
 /**
  * The open version of a row is the row itself; `versions` is the table of closed ones. `_valid_from` and `_valid_seq`
@@ -209,8 +240,9 @@ export function closeVersionsOf(name: string, versions: string, place: TablePlac
       AND (NOT ${isChanged} OR t._valid_from IS NOT NULL OR t._valid_seq IS NOT NULL OR :now <= t._changed_at)`;
   return (tx, rows, now) => {
     if (rows.length === 0) return;
-    if (kept.isOn) tx.put(close, { v: rows, now });
-    tx.put(begin, { v: rows, now });
+    const v = rows.map(({ row, seq, isSame }) => ({ row, seq, is_same: Number(isSame) }));
+    if (kept.isOn) tx.put(close, { v, now });
+    tx.put(begin, { v, now });
   };
 }
 

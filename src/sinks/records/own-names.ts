@@ -33,7 +33,6 @@ export const rowOwn: readonly OwnColumn[] = [
   { name: '_run_id', type: 'string', isRequired: true },
   { name: '_seq', type: 'integer', isRequired: true },
   { name: '_hash', type: 'string', isRequired: true },
-  { name: '_volatile_hash', type: 'string' },
   { name: '_deleted_at', type: 'time' },
   { name: '_partition', type: 'integer' },
 ];

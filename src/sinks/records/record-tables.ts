@@ -105,9 +105,7 @@ export function recordTables(dialect: TableDialect): RecordTables {
         write: async (tx, rows, stamp) => {
           if (rows.length === 0) return;
           const newest = newestRows(rows, await stamp.takeSeqs(rows.length));
-          const changing = newest.flatMap(({ row, seq, record: { hash }, owner }) =>
-            owner === undefined ? [{ row, seq, hash }] : [],
-          );
+          const changing = newest.filter(({ owner }) => owner === undefined);
           close(tx, changing, stamp.now);
           await put(tx, newest, stamp);
         },
@@ -324,7 +322,7 @@ export async function fillFromExtra(
     if (moved.length === 0) continue;
     const live = moved.filter(({ isLive }) => isLive);
     const first = live.length === 0 ? 0 : await takeSeqs(live.length);
-    const seqs = live.map(({ row }, index) => ({ row, seq: first + index, hash: null }));
+    const seqs = live.map(({ row }, index) => ({ row, seq: first + index, isSame: false }));
     close(tx, seqs, now);
     for (const [index, { changed }] of live.entries()) {
       changed
@@ -400,7 +398,7 @@ async function* rowsWithExtra(
 /**
  * Converts a value for the column; undefined where there is none, or it does not fit. A column that was added for an
  * undeclared field also takes null, so that the value leaves `_extra` entirely, as it does when the record comes again.
- * For a declared column the next sync does that, since its hash counts the column.
+ * For a declared column the next sync does that, which compares the column.
  */
 function fittedValue(column: Column, value: JsonValue | undefined): ColumnValue | undefined {
   if (value === undefined || (value === null && column.isEvolved !== true)) return undefined;

@@ -11,7 +11,7 @@ import { sqliteTx, type SqliteTx } from '../../sql/sqlite/sqlite-tx.ts';
 import type { Stamp, FoundBy, KeyedRow, RecordTable, RowOwner, TablePlace } from '../ledger/driver.ts';
 import { indexSuffixes } from '../records/own-names.ts';
 import { recordTables, type TableDialect, sourceOf, type ShownView } from '../records/record-tables.ts';
-import type { StoredRow } from '../decisions/meet-record.ts';
+import { storedHash, type StoredRow } from '../decisions/meet-record.ts';
 import { columnsMissingIn, tableName, isJsonColumn } from '../decisions/stored-table.ts';
 import { storedColumns, storedRow, type NewestRow, type StoredCells } from '../records/mark-rows.ts';
 
@@ -85,11 +85,10 @@ function findAndPut({ table, stored }: TablePlace, plain: string) {
   const found = `SELECT ${storedColumns.join(', ')} FROM ${name} WHERE ${keyCondition(table)}`;
   const following = `SELECT ${[...storedColumns, ...table.key.map(quoted)].join(', ')} FROM ${name}
      WHERE _row > ? ORDER BY _row LIMIT ?`;
-  const insert = `INSERT INTO ${name} (_row, ${columns.join(', ')}, _extra, _first_seen_at, _changed_at, _run_id, _seq, _hash,
-       _volatile_hash, _partition)
-     VALUES (?, ${columns.map(() => '?').join(', ')}, ?, ?, ?, ?, ?, ?, ?, ?)`;
+  const insert = `INSERT INTO ${name} (_row, ${columns.join(', ')}, _extra, _first_seen_at, _changed_at, _run_id, _seq, _hash, _partition)
+     VALUES (?, ${columns.map(() => '?').join(', ')}, ?, ?, ?, ?, ?, ?, ?)`;
   const update = `UPDATE ${name} SET ${[...sets, '_extra = ?'].join(', ')}, _changed_at = ?, _run_id = ?, _seq = ?, _hash = ?,
-       _volatile_hash = ?, _deleted_at = NULL
+       _deleted_at = NULL
      WHERE _row = ?`;
   const keyOf = keyReader(table);
   return {
@@ -111,12 +110,13 @@ function findAndPut({ table, stored }: TablePlace, plain: string) {
       const inserting = await sqliteTx(tx).prepared(insert);
       const updating = await sqliteTx(tx).prepared(update);
       for (const { row, record, seq, owner } of rows) {
-        const { values, extra, hash, volatileHash } = record;
+        const { values, extra } = record;
+        const hash = storedHash(record, now);
         if (owner === undefined) {
           const others = rest.map((index) => values[index]);
-          updating.run(others, extra, now, run, seq, hash, volatileHash, row);
+          updating.run(others, extra, now, run, seq, hash, row);
         } else {
-          inserting.run(row, values, extra, now, now, run, seq, hash, volatileHash, owner);
+          inserting.run(row, values, extra, now, now, run, seq, hash, owner);
         }
       }
     },

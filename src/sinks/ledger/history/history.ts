@@ -18,7 +18,14 @@ import {
   parseReportedDoubt,
 } from '../../stored-json.ts';
 import { readActions } from '../noted-actions.ts';
-import { among, hasIdentity, readCopies, readUnfinishedCopy, storedOrigins } from '../held-connectors.ts';
+import {
+  among,
+  hasIdentity,
+  readCopies,
+  readUnfinishedCopy,
+  storedOrigins,
+  storedRawKey,
+} from '../held-connectors.ts';
 import { countsOfRun } from '../counts.ts';
 import { readsAgree } from '../deletes/noted-rows.ts';
 import type { RecordTables } from '../driver.ts';
@@ -71,6 +78,7 @@ export function ledgerReader(
     copies: asked(readCopies),
     drift: asked(readDrift),
     actions: asked(readActions),
+    rawKey: asked(storedRawKey),
     masks: asked(async (tx, connector: ConnectorName) => await readMasks(tx, { connector })),
     outbox: asked(readOutbox),
     purged: asked(readPurgeNotes),

@@ -56,7 +56,6 @@ import {
   readNotes,
 } from './purge-notes.ts';
 import { versionsName } from '../../records/own-names.ts';
-import { emptyRaw } from '../row-blocks.ts';
 
 /** Records that a transaction removes, without those below them. */
 const keysAtOnce = 500;
@@ -829,7 +828,6 @@ async function removeForGood(
     const versions = quoted(versionsName(records.tableName(connector, entity)));
     await tx.run(`DELETE FROM ${versions} WHERE _row IN {numbers bigint}`, { numbers });
   }
-  await emptyRaw(tx, of, numbers);
   await tx.run(
     `UPDATE _sync_tables SET rows = rows - :rows, deleted = deleted - :deleted
      WHERE connector = :connector AND entity = :entity`,

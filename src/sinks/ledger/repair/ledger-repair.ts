@@ -15,6 +15,7 @@ import {
   holding,
   holdingFor,
   clearFacts,
+  forgetHashes,
   storedIdentity,
 } from '../held-connectors.ts';
 import type { Holder } from '../../lease.ts';
@@ -43,21 +44,13 @@ export function ledgerRepair(ledger: Ledger, inLease: InLease) {
   };
 }
 
-/**
- * Stores one record outside a walk, inside the lease's run. `isEdited`: the values of its row are not those of its
- * hash, so it is written in any case.
- */
-async function storeOne(
-  commit: Commit,
-  entity: EntityName,
-  record: PreparedRecord,
-  isEdited = false,
-): Promise<PageCounts> {
+/** Stores one record outside a walk, inside the lease's run. */
+async function storeOne(commit: Commit, entity: EntityName, record: PreparedRecord): Promise<PageCounts> {
   const { current, tx } = commit;
   const { keyText } = record;
   if (current.purged?.isPurged(entity, record) === true) throw purgedError(entity);
   const before = (await current.tables.get(entity)?.find(tx, [record]))?.get(keyText);
-  const shown = [{ entity, records: [record], isInsertOnly: false, isEdited, owner: null }];
+  const shown = [{ entity, records: [record], isInsertOnly: false, owner: null }];
   const [stored] = await storeRows(commit, shown, await readStored(commit, shown));
   const counts = { ...noCounts, fetched: 1, ...stored };
   checkCounts(entity, counts);
@@ -155,8 +148,7 @@ export async function adopt(ledger: Ledger, identity: AdoptedIdentity, now: Inst
     }
     await interruptRunning(tx, { connector });
     await forbidContinuing(tx, connector);
-    // The rows count as stored from unknown bytes.
-    await clearFacts(tx, '_sync_raw', connector);
+    await forgetHashes(tx, connector);
     await tx.run(
       `UPDATE _sync_connectors SET base_url = :baseUrl, connector_id = :connectorId WHERE connector = :connector`,
       { connector, baseUrl, connectorId },

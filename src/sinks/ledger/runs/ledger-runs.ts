@@ -32,8 +32,15 @@ import { findPartitions, meetFound, countReady, isLeft } from '../partitions/due
 import { type Scope, transitions } from '../partitions/transitions.ts';
 import { plannedTable, type PlannedTable } from '../driver.ts';
 import { readWithholding } from '../purges/purge-notes.ts';
-import { openRawRows, dropSeen, openSeenRows } from '../row-blocks.ts';
-import { noteAgreed, wasRead, declareTables, describeTables, switchVersions } from '../tables.ts';
+import { dropSeen, openSeenRows } from '../row-blocks.ts';
+import {
+  noteAgreed,
+  wasRead,
+  declareTables,
+  describeTables,
+  switchVersions,
+  tableNumbers,
+} from '../tables.ts';
 
 /**
  * Creates missing tables and columns, then begins the run: resumes the newest run of its window where that was left
@@ -89,7 +96,7 @@ async function begin(starting: Starting): Promise<{ current: CurrentRun; started
       isFull,
       earlier: earlier === null ? [] : await countsOfChain(tx, connector, origin),
       wrote: (await runsThatWrote(tx, { connector, origin })).map(({ run }) => run),
-      rawKey: await storedRawKey(tx, connector),
+      rawKey: (await storedRawKey(tx, connector)) ?? '',
     },
   };
 }
@@ -110,13 +117,20 @@ async function ensureTables({
   const wished = records.keepsVersions ? versions : undefined;
   const kept = await switchVersions(tx, { connector, entities }, wished, stamp.now);
   const planned = new Map<EntityName, PlannedTable>();
+  const numbers = await tableNumbers(tx, { connector, entities });
   for (const [index, table] of tables.entries()) {
     const { stored = [], filled = [], retyped = [] } = changes[index] ?? {};
     const place = { connector, table, stored, versions: kept.get(table.entity) };
     await records.ensure(tx, place);
     if (retyped.length > 0) await records.retype(tx, place, retyped, 'string');
     await records.fill(tx, place, filled, stamp);
-    planned.set(table.entity, plannedTable(records.open(place), table.columns.length));
+    planned.set(
+      table.entity,
+      plannedTable(records.open(place), {
+        columns: table.columns,
+        isEmpty: numbers.get(table.entity)?.lastRow === 0,
+      }),
+    );
   }
   return planned;
 }
@@ -158,7 +172,6 @@ async function beginRun(
     keeps: new Set(plan.keeps),
     tables,
     seen: openSeenRows(connector, origin),
-    raw: openRawRows(connector, startedAtFirst),
     collisions: openCollisions(),
     drift: new Map(),
     purged: await readWithholding(tx, connector, plan.tables),
