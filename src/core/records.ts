@@ -54,7 +54,7 @@ export interface PreparedRecord {
    */
   readonly whole?: () => PreparedRecord;
   /** The row that the sink's stored keys gave for it. */
-  readonly found?: object;
+  readonly found?: object | undefined;
 }
 
 /** The content of a row beside its key: values in the order of its own columns. */

@@ -23,6 +23,8 @@ export interface ScannedPage {
   /** Decoded, each once. */
   readonly names: readonly string[];
   readonly isAscii: boolean;
+  /** Most arrays and objects inside each other. */
+  readonly deepest: number;
   /** Some integer has 16 digits or more, so that a double may not hold it. */
   readonly hasLongNumbers: boolean;
 }
@@ -45,7 +47,7 @@ export function scanPage(
 ): ScannedPage | null {
   const isAsciiOnly = isAscii(bytes);
   if (bytes.length > maxBytes || !(isAsciiOnly || isUtf8(bytes))) return null;
-  const scan: Scan = { bytes, isAscii: isAsciiOnly, maxDepth, hasLongNumbers: false };
+  const scan: Scan = { bytes, isAscii: isAsciiOnly, maxDepth, deepest: 0, hasLongNumbers: false };
   const found: FoundRecords = { places: null, start: 0, end: 0 };
   const behind = findRecords(scan, skipSpace(scan, 0), 0, paths, found);
   const { places, start, end } = found;
@@ -61,6 +63,7 @@ export function scanPage(
     members: places.members.subarray(0, places.memberCount * memberWidth),
     names: places.names.names,
     isAscii: isAsciiOnly,
+    deepest: scan.deepest,
     hasLongNumbers: scan.hasLongNumbers,
   };
 }
@@ -340,6 +343,8 @@ export interface Scan {
   readonly isAscii: boolean;
   /** More arrays and objects inside each other than this are refused. */
   readonly maxDepth: number;
+  /** Most arrays and objects inside each other, below the records' own. */
+  deepest: number;
   hasLongNumbers: boolean;
 }
 
@@ -484,7 +489,10 @@ export function skipNested(scan: Scan, start: number, openAround: number): numbe
     else if (byte !== 0x7b && byte !== 0x5b) at = skipPlainScalar(scan, at);
     else {
       depth += 1;
-      if (depth + openAround >= maxDepth) return -1;
+      if (depth + openAround >= scan.deepest) {
+        if (depth + openAround >= maxDepth) return -1;
+        scan.deepest = depth + openAround + 1;
+      }
       if (depth === isObjectAt.length) isObjectAt = doubled(isObjectAt);
       isObject = byte === 0x7b;
       isObjectAt[depth] = isObject ? 1 : 0;

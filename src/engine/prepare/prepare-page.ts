@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { isJsonObject, type JsonObject, type JsonValue, isJsonArray, writeJson } from '../../core/json.ts';
 import type { EntityName } from '../../core/names.ts';
-import type { FieldDrift, PreparedRecord, Quarantined } from '../../core/records.ts';
+import { keyTextOf, type FieldDrift, type PreparedRecord, type Quarantined } from '../../core/records.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import type { FoundPartition, Partition } from '../../sinks/partition.ts';
 import type { PageRecords } from '../../source/source.ts';
@@ -9,6 +9,7 @@ import { anyJsonWithout, wholeJson } from '../../core/canonical-json.ts';
 import { styleOf } from '../../pagination/pagination-of.ts';
 import type { ChangeSpan } from '../../pagination/pagination.ts';
 import { compileChangeSpan, countUndated } from './change-span.ts';
+import { compilePrepareBytes } from './prepare-bytes.ts';
 import { compileCompare } from './row-content.ts';
 import {
   compileFindChildren,
@@ -24,6 +25,7 @@ import {
   isPartial,
   compilePrepare,
   noFields,
+  type ByBytes,
   type Prepared,
   readingVersion,
   compileHashKey,
@@ -145,8 +147,7 @@ function emptyPage(partition: Partition, alreadyRead: number, settledMs: number)
 /** Adds a record to its page. It reads only the record's `glance`. */
 function compileAddRecord(run: PreparingRun, entity: Entity): (page: Page, shown: ShownRecord) => void {
   const policyOf = (table: EntityName) => run.policies.get(table) ?? acceptEverything;
-  const hashOf = compileHash(run.remembered, entity).ofValues;
-  const readRecord = compileReadRecord(recordShape(entity, policyOf(entity.name)), hashOf);
+  const readRecord = compileReadRecord(run, entity, recordShape(entity, policyOf(entity.name)));
   const explode = compileExplode(entity, policyOf(entity.explode?.into ?? entity.name));
   const findChildren = compileFindChildren(run, entity);
   const withHash = compileHashKey(entity);
@@ -199,7 +200,7 @@ function compileAddRecord(run: PreparingRun, entity: Entity): (page: Page, shown
     marks.push(markOf(entity, record, raw));
     keys.push(record.keyText);
     if (isPartial(entity, raw)) {
-      rows.push(asPartial(entity, record, raw));
+      rows.push(asPartial(entity, record, shown.records.value(shown.index)));
       facts.partial += 1;
       return;
     }
@@ -259,13 +260,27 @@ function compileIsSorted(entity: Entity, capMs: number, datedBy: string | null) 
  * Prepares a record of a page: as its row says, where that was stored from the same bytes, else from its values. Throws
  * as `compilePrepare`.
  */
-function compileReadRecord(shape: RecordShape, hashOf: (values: string) => string) {
-  const prepare = compilePrepare(shape, hashOf);
+function compileReadRecord(run: PreparingRun, entity: Entity, shape: RecordShape) {
+  const prepare = compilePrepare(shape);
+  const prepareBytes = compilePrepareBytes(shape);
+  const hashOf = compileHash(run.remembered, entity).ofValues;
   const compare = compileCompare(shape);
   const fileOf = compileFileOfRecord(shape.download ?? null);
 
-  function read({ records, index, row }: ShownRecord, inject: Partition['inject']): Prepared {
-    return withRow(prepare(records.value(index), inject), row);
+  function read({ records, index, glance, row }: ShownRecord, inject: Partition['inject']): Prepared {
+    const by: ByBytes =
+      row === null
+        ? { hashOf: (_isReported, values, extra) => hashOf(`${keyTextOf(values)}${extra}`) }
+        : {
+            keyText: row.keyText,
+            // No bytes have this hash.
+            hashOf: (isReported) => (isReported ? `~${row.hash}` : row.hash),
+            found: row.found?.found,
+          };
+    // The bytes are unmasked.
+    const page = entity.mask === null ? records.scanned(index) : null;
+    const prepared = page === null ? null : prepareBytes(page, index, { inject, by, glance });
+    return prepared ?? prepare(records.value(index), inject, by);
   }
 
   return (shown: ShownRecord, inject: Partition['inject']): Prepared => {
@@ -284,18 +299,6 @@ function compileReadRecord(shape: RecordShape, hashOf: (values: string) => strin
     if (fileOf === null) return { kind: 'record', drift: [], extraFields: 0, record };
     return { kind: 'record', drift: [], extraFields: 0, record: { ...record, file: fileOf(glance, inject) } };
   };
-}
-
-/**
- * Gives the record the hash of its bytes, and its row. Fields without a column and quarantined records must be reported
- * by each run: with a hash that no bytes have, they are read each time.
- */
-function withRow(prepared: Prepared, row: LookedRow | null): Prepared {
-  if (row === null || prepared.kind === 'refused') return prepared;
-  const { record, drift, extraFields } = prepared;
-  const hash = drift.length > 0 || extraFields > 0 ? `~${row.hash}` : row.hash;
-  if (row.found === null) return { kind: 'record', drift, extraFields, record: { ...record, hash } };
-  return { kind: 'record', drift, extraFields, record: { ...record, hash, found: row.found.found } };
 }
 
 /**

@@ -38,7 +38,7 @@ import { compileCompare } from './row-content.ts';
 export const readingVersion = 1;
 
 /** Larger records are quarantined: a row of this size would stall every reader of the table. */
-const maxRecordChars = 16 * 1024 * 1024;
+export const maxRecordChars = 16 * 1024 * 1024;
 
 /** `drift`: its undeclared and misfitting fields; of a refused record those that it was refused for. */
 export type Prepared = { readonly drift: readonly FieldDrift[] } & (
@@ -49,27 +49,37 @@ export type Prepared = { readonly drift: readonly FieldDrift[] } & (
 /**
  * Turns a raw value into a row of `shape.table`, or a quarantined record. Only ignored fields are dropped: the rest
  * goes to `extra`. `inject` (field -> value) wins over the record's own value, which goes to `extra`. Throws
- * `SyncError` SCHEMA_CHANGED where the policy wants it. `hashOf` hashes the values of a record; absent: its hash stays
- * unknown.
+ * `SyncError` SCHEMA_CHANGED where the policy wants it. `by`: what is known of the record by its bytes.
  */
-export function compilePrepare(shape: RecordShape, hashOf: (values: string) => string = () => '') {
-  const compiled = { ...compileShape(shape), hashOf };
+export function compilePrepare(shape: RecordShape) {
+  const compiled = compileShape(shape);
   /** The values that the partition fills in, worked out once for all records in a row that share it. */
   let injected = injectedValues(compiled, {});
 
-  return (raw: JsonValue, inject: Partition['inject']): Prepared => {
+  return (raw: JsonValue, inject: Partition['inject'], by: ByBytes = unknownBytes): Prepared => {
     if (!isJsonObject(raw)) {
       return refuse(compiled, raw, 'not-an-object', `expected an object, got ${kindOf(raw)}`);
     }
     if (inject !== injected.from) injected = injectedValues(compiled, inject);
     try {
-      return withKey(compiled, injected, raw, prepare(compiled, injected, raw));
+      return withKey(compiled, injected, raw, prepare(compiled, injected, raw, by));
     } catch (error) {
       if (!(error instanceof TooDeepError)) throw error;
       return withKey(compiled, injected, raw, refuse(compiled, raw, 'too-deep', error.message));
     }
   };
 }
+
+/** What is known of a record before it is prepared. */
+export interface ByBytes {
+  /** Absent: it follows from the values. */
+  readonly keyText?: string;
+  /** `PreparedRecord.hash`. `isReported`: each run must read the record, to report fields of it. */
+  readonly hashOf: (isReported: boolean, values: readonly ColumnValue[], extra: string | null) => string;
+  readonly found?: object | undefined;
+}
+
+const unknownBytes: ByBytes = { hashOf: () => '' };
 
 /** A refused record with its key, as far as that is known: one that was purged stays out of the quarantine too. */
 function withKey(
@@ -104,7 +114,7 @@ interface Row {
   drift: FieldDrift[] | null;
 }
 
-function prepare(shape: HashedShape, injected: Row['injected'], raw: JsonObject): Prepared {
+function prepare(shape: CompiledShape, injected: Row['injected'], raw: JsonObject, by: ByBytes): Prepared {
   const row: Row = {
     raw,
     injected,
@@ -117,7 +127,7 @@ function prepare(shape: HashedShape, injected: Row['injected'], raw: JsonObject)
   if (refused !== null) return refused;
   const fault = keyFault(shape, injected, row.values);
   if (fault !== null) return refuse(shape, raw, 'key-missing', fault);
-  return checkNews(shape, row) ?? finish(shape, row);
+  return checkNews(shape, row) ?? finish(shape, row, by);
 }
 
 /** Puts every field into its column or into `extra`. */
@@ -164,7 +174,7 @@ function checkNews(shape: CompiledShape, { raw, drift }: Row): Prepared | null {
   return refuse(shape, raw, 'schema-change', `it has ${describeNews(first)}`, news);
 }
 
-function finish(shape: HashedShape, row: Row): Prepared {
+function finish(shape: CompiledShape, row: Row, by: ByBytes): Prepared {
   const { raw, injected, values, extra } = row;
   const extraText = extra === null ? null : canonicalJson(extra);
   const chars = charsOf(values, extraText);
@@ -181,10 +191,11 @@ function finish(shape: HashedShape, row: Row): Prepared {
     extraFields: extra === null ? 0 : Object.keys(extra).length,
     record: {
       keyText: keyTextOf(shape.keySlots.map(({ index }) => values[index] ?? null)),
-      hash: shape.hashOf(`${keyTextOf(values)}${extraText}`),
+      hash: by.hashOf(row.drift !== null || extra !== null, values, extraText),
       values,
       extra: extraText,
       compare: shape.compare,
+      found: by.found,
       ...(shape.fileOf === null ? {} : { file: shape.fileOf(raw, injected.from) }),
     },
   };
@@ -215,7 +226,7 @@ function kindOf(value: JsonValue): string {
 }
 
 /** Why the values are those of no record that can be found again; null: their key is whole. */
-function keyFault(
+export function keyFault(
   { table, keySlots, isKeyless }: CompiledShape,
   { isFilled }: InjectedValues,
   values: readonly ColumnValue[],
@@ -304,10 +315,9 @@ export function explodedShape(
 }
 
 type CompiledShape = ReturnType<typeof compileShape>;
-type HashedShape = CompiledShape & { readonly hashOf: (values: string) => string };
 
 /** Computes once what all records of a shape need. */
-function compileShape(shape: RecordShape) {
+export function compileShape(shape: RecordShape) {
   const { table, policy = acceptEverything, filledFrom = new Map<string, string>() } = shape;
   const slots = new Map(table.columns.map((column, index) => [column.name, slotOf(table, column, index)]));
   return {
@@ -346,7 +356,7 @@ function slotOf(table: EntityTable, { name, type }: Column, index: number) {
 
 type InjectedValues = ReturnType<typeof injectedValues>;
 
-function injectedValues({ slots, table }: CompiledShape, inject: Partition['inject']) {
+export function injectedValues({ slots, table }: CompiledShape, inject: Partition['inject']) {
   const values = table.columns.map((): ColumnValue => null);
   const isFilled = table.columns.map(() => false);
   for (const [name, value] of Object.entries(inject)) {
