@@ -18,7 +18,7 @@ export interface ScannedPage {
    * they came in, also those whose name comes again; other elements have none.
    */
   readonly firstMember: Uint32Array;
-  /** `memberWidth` numbers for each member: its name in `names`, start and end of its value. */
+  /** `memberWidth` numbers for each member: its name in `names`, start and end of its value, and `valueFlags`. */
   readonly members: Uint32Array;
   /** Decoded, each once. */
   readonly names: readonly string[];
@@ -47,7 +47,14 @@ export function scanPage(
 ): ScannedPage | null {
   const isAsciiOnly = isAscii(bytes);
   if (bytes.length > maxBytes || !(isAsciiOnly || isUtf8(bytes))) return null;
-  const scan: Scan = { bytes, isAscii: isAsciiOnly, maxDepth, deepest: 0, hasLongNumbers: false };
+  const scan: Scan = {
+    bytes,
+    isAscii: isAsciiOnly,
+    maxDepth,
+    deepest: 0,
+    flags: 0,
+    hasLongNumbers: false,
+  };
   const found: FoundRecords = { places: null, start: 0, end: 0 };
   const behind = findRecords(scan, skipSpace(scan, 0), 0, paths, found);
   const { places, start, end } = found;
@@ -146,8 +153,18 @@ export function valueOf(page: ScannedPage, start: number, end: number): JsonValu
   return page.hasLongNumbers ? parseJsonText(text) : (JSON.parse(text) as JsonValue);
 }
 
-/** Numbers that `members` has for each member: name, start and end of the value. */
-export const memberWidth = 3;
+/** Numbers that `members` has for each member: name, start, end and flags of the value. */
+export const memberWidth = 4;
+
+/** What is known of the text of a value, as bits. */
+export const valueFlags = {
+  /** It has letters outside ASCII. */
+  wide: 1,
+  /** It has a backslash. */
+  escaped: 2,
+  /** It has line ends, or characters written as numbers (`\u00e9`). */
+  uneven: 4,
+} as const;
 
 /** The elements of an array by their places, and the members of those that are objects. */
 export class RecordPlaces {
@@ -181,13 +198,14 @@ export class RecordPlaces {
     this.firstMember[this.count] = this.memberCount;
   }
 
-  add(name: number, start: number, end: number): void {
+  add(name: number, start: number, end: number, flags: number): void {
     const at = this.memberCount * memberWidth;
     if (at + memberWidth > this.members.length) this.members = doubled(this.members);
     const { members } = this;
     members[at] = name;
     members[at + 1] = start;
     members[at + 2] = end;
+    members[at + 3] = flags;
     this.memberCount += 1;
   }
 }
@@ -251,9 +269,10 @@ function scanMembers(scan: Scan, start: number, openAround: number, places: Reco
     at = skipColon(scan, names.end);
     if (at === -1) return -1;
     const valueStart = at;
+    scan.flags = 0;
     at = skipValue(scan, at, openAround + 1);
     if (at === -1) return -1;
-    places.add(name, valueStart, at);
+    places.add(name, valueStart, at, scan.flags);
     let next = bytes[at] ?? 0;
     if (next <= 0x20) next = bytes[(at = skipSpace(scan, at))] ?? 0;
     at += 1;
@@ -345,21 +364,25 @@ export interface Scan {
   readonly maxDepth: number;
   /** Most arrays and objects inside each other, below the records' own. */
   deepest: number;
+  /** `valueFlags` of what was read since they were cleared. */
+  flags: number;
   hasLongNumbers: boolean;
 }
 
 /** A longer number is refused: with an exponent of two digits, a double can hold every shorter one. */
 const maxNumberLength = 200;
 
-const isPlain = new Uint8Array(256).fill(1, 0x20);
-isPlain[0x22] = 0;
-isPlain[0x5c] = 0;
+/** Bytes inside a string: 0 ends the plain part, and the first bit says that there is a letter outside ASCII. */
+const plainBytes = new Uint8Array(256).fill(2, 0x20, 0x80).fill(2 | valueFlags.wide, 0x80);
+plainBytes[0x22] = 0;
+plainBytes[0x5c] = 0;
 
 /** Past spaces, tabs and line ends. */
 export function skipSpace(scan: Scan, start: number): number {
   const { bytes } = scan;
   let at = start;
   for (let byte = bytes[at]; byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;) {
+    if (byte === 0x0a || byte === 0x0d) scan.flags |= valueFlags.uneven;
     at += 1;
     byte = bytes[at];
   }
@@ -370,10 +393,18 @@ export function skipSpace(scan: Scan, start: number): number {
 export function skipString(scan: Scan, start: number): number {
   const { bytes } = scan;
   let at = start;
+  let met = 0;
   for (;;) {
-    while (isPlain[bytes[at] ?? 0] === 1) at += 1;
-    if (bytes[at] === 0x22) return at + 1;
+    for (let plain = plainBytes[bytes[at] ?? 0] ?? 0; plain !== 0; plain = plainBytes[bytes[at] ?? 0] ?? 0) {
+      met |= plain;
+      at += 1;
+    }
+    if (bytes[at] === 0x22) {
+      scan.flags |= met & valueFlags.wide;
+      return at + 1;
+    }
     if (bytes[at] !== 0x5c) return -1;
+    scan.flags |= valueFlags.escaped;
     at = skipEscape(scan, at + 1);
     if (at === -1) return -1;
   }
@@ -392,6 +423,7 @@ function skipEscape(scan: Scan, start: number): number {
     case 0x2f: // /
       return start + 1;
     case 0x75: // u
+      scan.flags |= valueFlags.uneven;
       for (let at = start + 1; at <= start + 4; at += 1) if (!isHexDigit(scan.bytes[at] ?? 0)) return -1;
       return start + 5;
     default:

@@ -195,20 +195,58 @@ export function shortMark(mark: string): string {
   return hash('sha256', mark, 'base64url').slice(0, 11);
 }
 
-/** Records of one walk that are kept apart: 100,000 of them take some 8 MB. */
+/** Records of one walk that are kept apart: 100,000 of them take 2 MiB. */
 const mostMarks = 100_000;
 
 /**
- * Counts the different records of a walk exactly, while its process lives and their number allows. `before`: the result
- * for the page before, 0 at the beginning. Null: not all records before the page were remembered.
+ * Counts the different records of a walk, while its process lives and their number allows: never too many, and hardly
+ * ever one too few. `before`: the result for the page before, 0 at the beginning. Null: not all records before the page
+ * were remembered.
  */
 export function countMarks(): (before: number | null, marks: readonly string[]) => number | null {
-  const seen = new Set<string>();
+  let seen = openNumbers(1_024);
   return (before, marks) => {
-    if (before === 0) seen.clear();
-    if (before !== seen.size || seen.size + marks.length > mostMarks) return null;
-    for (const mark of marks) seen.add(mark);
-    return seen.size;
+    if (before === 0) seen = openNumbers(1_024);
+    if (before !== seen.count() || seen.count() + marks.length > mostMarks) return null;
+    for (const mark of marks) {
+      if (seen.count() * 2 >= seen.size) seen = seen.doubled();
+      seen.add(numberOf(mark));
+    }
+    return seen.count();
+  };
+}
+
+/** 52 bits of a text and one more, so that none is 0. */
+function numberOf(text: string): number {
+  let [high, low] = [0x811c9dc5, 0x9dc5811c];
+  for (let index = 0; index < text.length; index += 1) {
+    const code = text.charCodeAt(index);
+    high = Math.imul(high ^ code, 0x01000193);
+    low = Math.imul(low ^ code, 0x85ebca6b);
+    low ^= low >>> 13;
+  }
+  return 2 ** 52 + ((high ^ (high >>> 15)) & 0xfffff) * 2 ** 32 + (low >>> 0);
+}
+
+/** A set of numbers other than 0, at most half as many as its `size`, in eight bytes each. */
+function openNumbers(size: number) {
+  const slots = new Float64Array(size);
+  let count = 0;
+  const add = (number: number): void => {
+    let at = (number ^ Math.floor(number / 2 ** 21)) & (size - 1);
+    while (slots[at] !== 0 && slots[at] !== number) at = (at + 1) & (size - 1);
+    if (slots[at] === 0) count += 1;
+    slots[at] = number;
+  };
+  return {
+    size,
+    count: () => count,
+    add,
+    doubled: () => {
+      const larger = openNumbers(size * 2);
+      for (const number of slots) if (number !== 0) larger.add(number);
+      return larger;
+    },
   };
 }
 

@@ -1,17 +1,29 @@
 import { toColumnValue, wholeJson } from '../../core/canonical-json.ts';
 import type { JsonObject, JsonValue } from '../../core/json.ts';
 import { keyTextOf, type ColumnValue, type FieldDrift, type FieldType } from '../../core/records.ts';
-import { memberWidth, textOf, valueOf, type ScannedPage } from '../../http/scan-json.ts';
+import { memberWidth, textOf, valueFlags, valueOf, type ScannedPage } from '../../http/scan-json.ts';
+import type { PageRecords } from '../../source/source.ts';
 import type { Partition } from '../../sinks/partition.ts';
 import {
   compileShape,
+  hashOfRecord,
   injectedValues,
   keyFault,
   maxRecordChars,
-  type ByBytes,
+  type LookedRow,
   type Prepared,
   type RecordShape,
 } from './prepare-record.ts';
+
+/** A record of a page, as far as it is known without being read. */
+export interface ShownRecord {
+  readonly records: PageRecords;
+  readonly index: number;
+  /** The members of the record by which it is recognized, or all of it. */
+  readonly glance: JsonValue;
+  /** Null: it is not known by its bytes. */
+  readonly row: LookedRow | null;
+}
 
 /** Levels of arrays and objects, of the answer too, that every reader of stored JSON takes. */
 const maxLevels = 200;
@@ -20,13 +32,13 @@ const maxLevels = 200;
  * Prepares records as `compilePrepare` does, from the places of their members in the bytes of a page. Objects and arrays
  * are stored as they came: no value is made of them. Null: the record is to be prepared from its value.
  */
-export function compilePrepareBytes(shape: RecordShape) {
+export function compilePrepareBytes(shape: RecordShape, hashOf: (values: string) => string) {
   const compiled = compileShape(shape);
   const { slots, keySlots, ignored, filledFrom, policy, noteOf, compare, fileOf } = compiled;
   // Of these, fields depend on each other.
   const isFromValues = filledFrom.size > 0 || shape.explodedField !== null || policy.onNews !== 'accept';
   let injected = injectedValues(compiled, {});
-  let names: PageNames = { page: null, columns: [], texts: [], isPlain: true };
+  const namesOf = new WeakMap<ScannedPage, PageNames>();
   /** The record that had the name last, to find a name that comes twice. */
   let hadName = new Float64Array(0);
   let records = 0;
@@ -38,23 +50,21 @@ export function compilePrepareBytes(shape: RecordShape) {
       return slots.get(name)?.index ?? undeclaredColumn;
     });
     const texts = page.names.map((name) => `${JSON.stringify(name)}:`);
-    return { page, columns, texts, isPlain: isPlain(page) };
+    const names = { columns, texts, latin1: page.bytes.toString('latin1') };
+    namesOf.set(page, names);
+    return names;
   };
   const slotAt = [...slots.values()];
 
   return (
     page: ScannedPage,
-    index: number,
-    {
-      inject,
-      by,
-      glance,
-    }: { readonly inject: Partition['inject']; readonly by: ByBytes; readonly glance: JsonValue },
+    { index, row, glance }: ShownRecord,
+    inject: Partition['inject'],
   ): Prepared | null => {
     const [start, end] = [page.starts[index] ?? 0, page.ends[index] ?? 0];
     if (isFromValues || page.deepest >= maxLevels || end - start > maxRecordChars) return null;
     if (page.bytes[start] !== openingBrace) return null;
-    if (page !== names.page) names = read(page);
+    const names = namesOf.get(page) ?? read(page);
     if (inject !== injected.from) injected = injectedValues(compiled, inject);
     const { columns, texts } = names;
     const { isFilled } = injected;
@@ -72,9 +82,11 @@ export function compilePrepareBytes(shape: RecordShape) {
       hadName[name] = records;
       const column = columns[name] ?? ignoredColumn;
       if (column === ignoredColumn) continue;
-      const [from, to] = [members[at + 1] ?? 0, members[at + 2] ?? 0];
+      const from = members[at + 1] ?? 0;
+      const to = members[at + 2] ?? 0;
+      const flags = members[at + 3] ?? 0;
       const slot = slotAt[column];
-      const fitting = slot === undefined ? undefined : cellOf(names, page, slot.type, from, to);
+      const fitting = slot === undefined ? undefined : cellOf(names, page, slot.type, from, to, flags);
       if (slot !== undefined && isFilled[column] !== true && fitting !== undefined) {
         values[column] = fitting;
         continue;
@@ -85,14 +97,17 @@ export function compilePrepareBytes(shape: RecordShape) {
         const kind = slot === undefined ? 'undeclared' : 'misfit';
         (drift ??= []).push(noteOf(page.names[name] ?? '', kind, likeOf(page, from, to)));
       } else if (fitting === values[column]) continue;
-      extra += `${extra === '' ? '{' : ','}${texts[name]}${jsonAt(names, page, from, to)}`;
+      extra += `${extra === '' ? '{' : ','}${texts[name]}${jsonAt(names, page, from, to, flags)}`;
       extraFields += 1;
     }
     if (keyFault(compiled, injected, values) !== null) return null;
     const extraText = extra === '' ? null : `${extra}}`;
-    const keyText = by.keyText ?? keyTextOf(keySlots.map((slot) => values[slot.index] ?? null));
-    const hash = by.hashOf(drift !== null || extraFields > 0, values, extraText);
-    const record = { keyText, hash, values, extra: extraText, compare, found: by.found };
+    const keyText = row?.keyText ?? keyTextOf(keySlots.map((slot) => values[slot.index] ?? null));
+    const hash = hashOfRecord({ hashOf, row }, drift !== null || extraFields > 0, {
+      values,
+      extra: extraText,
+    });
+    const record = { keyText, hash, values, extra: extraText, compare, found: row?.found?.found };
     if (fileOf === null) return { kind: 'record', drift: drift ?? [], extraFields, record };
     return {
       kind: 'record',
@@ -109,25 +124,26 @@ const undeclaredColumn = -1;
 
 /** The names of a page's members, as this shape takes them. */
 interface PageNames {
-  readonly page: ScannedPage | null;
   /** Index of the column; -1: undeclared; -2: ignored. */
   readonly columns: readonly number[];
   /** As JSON, with the colon. */
   readonly texts: readonly string[];
-  /** No text in it has line ends or escapes of characters: objects and arrays are stored as they came. */
-  readonly isPlain: boolean;
+  /** The bytes of the page, each as one character. */
+  readonly latin1: string;
 }
 
-/** Files of lines need objects on one line, and some databases take no escape for half of a character. */
-function isPlain({ bytes }: ScannedPage): boolean {
-  return !bytes.includes(0x0a) && !bytes.includes(0x0d) && !bytes.includes('\\u');
+/**
+ * JSON text of the value. Names keep their order, and numbers their digits. It is written anew where that matters: files
+ * of lines need it on one line, and some databases take no escape for half of a character.
+ */
+function jsonAt(names: PageNames, page: ScannedPage, start: number, end: number, flags: number): string {
+  if ((flags & valueFlags.uneven) !== 0) return wholeJson(valueOf(page, start, end));
+  return plainText(names, page, start, end, flags);
 }
 
-/** JSON text of the value. Names keep their order, and numbers their digits. */
-function jsonAt({ isPlain }: PageNames, page: ScannedPage, start: number, end: number): string {
-  const text = textOf(page, start, end);
-  if (isPlain || !/[\r\n]|\\u/.test(text)) return text;
-  return wholeJson(valueOf(page, start, end));
+/** A part of the page's text costs less than to decode its bytes. */
+function plainText(names: PageNames, page: ScannedPage, start: number, end: number, flags: number): string {
+  return (flags & valueFlags.wide) === 0 ? names.latin1.slice(start, end) : textOf(page, start, end);
 }
 
 /** The value as its column holds it; undefined where it does not fit. As `toColumnValue`. */
@@ -137,22 +153,22 @@ function cellOf(
   type: FieldType,
   start: number,
   end: number,
+  flags: number,
 ): ColumnValue | undefined {
   const byte = page.bytes[start] ?? 0;
   if (byte === 0x6e) return null;
   switch (type) {
     case 'string': {
       if (byte !== 0x22) return undefined;
-      const text = textOf(page, start + 1, end - 1);
-      if (!text.includes('\\')) return text;
+      if ((flags & valueFlags.escaped) === 0) return plainText(names, page, start + 1, end - 1, flags);
       break;
     }
     case 'object':
-      return byte === openingBrace ? jsonAt(names, page, start, end) : undefined;
+      return byte === openingBrace ? jsonAt(names, page, start, end, flags) : undefined;
     case 'array':
-      return byte === 0x5b ? jsonAt(names, page, start, end) : undefined;
+      return byte === 0x5b ? jsonAt(names, page, start, end, flags) : undefined;
     case 'any':
-      if (byte === openingBrace || byte === 0x5b) return jsonAt(names, page, start, end);
+      if (byte === openingBrace || byte === 0x5b) return jsonAt(names, page, start, end, flags);
       break;
     case 'boolean':
       return byte === 0x74 ? 1 : byte === 0x66 ? 0 : undefined;

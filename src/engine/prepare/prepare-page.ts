@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { isJsonObject, type JsonObject, type JsonValue, isJsonArray, writeJson } from '../../core/json.ts';
 import type { EntityName } from '../../core/names.ts';
-import { keyTextOf, type FieldDrift, type PreparedRecord, type Quarantined } from '../../core/records.ts';
+import type { FieldDrift, PreparedRecord, Quarantined } from '../../core/records.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import type { FoundPartition, Partition } from '../../sinks/partition.ts';
 import type { PageRecords } from '../../source/source.ts';
@@ -9,7 +9,7 @@ import { anyJsonWithout, wholeJson } from '../../core/canonical-json.ts';
 import { styleOf } from '../../pagination/pagination-of.ts';
 import type { ChangeSpan } from '../../pagination/pagination.ts';
 import { compileChangeSpan, countUndated } from './change-span.ts';
-import { compilePrepareBytes } from './prepare-bytes.ts';
+import { compilePrepareBytes, type ShownRecord } from './prepare-bytes.ts';
 import { compileCompare } from './row-content.ts';
 import {
   compileFindChildren,
@@ -25,7 +25,7 @@ import {
   isPartial,
   compilePrepare,
   noFields,
-  type ByBytes,
+  type LookedRow,
   type Prepared,
   readingVersion,
   compileHashKey,
@@ -261,26 +261,18 @@ function compileIsSorted(entity: Entity, capMs: number, datedBy: string | null) 
  * as `compilePrepare`.
  */
 function compileReadRecord(run: PreparingRun, entity: Entity, shape: RecordShape) {
-  const prepare = compilePrepare(shape);
-  const prepareBytes = compilePrepareBytes(shape);
   const hashOf = compileHash(run.remembered, entity).ofValues;
+  const prepare = compilePrepare(shape, hashOf);
+  const prepareBytes = compilePrepareBytes(shape, hashOf);
   const compare = compileCompare(shape);
   const fileOf = compileFileOfRecord(shape.download ?? null);
 
-  function read({ records, index, glance, row }: ShownRecord, inject: Partition['inject']): Prepared {
-    const by: ByBytes =
-      row === null
-        ? { hashOf: (_isReported, values, extra) => hashOf(`${keyTextOf(values)}${extra}`) }
-        : {
-            keyText: row.keyText,
-            // No bytes have this hash.
-            hashOf: (isReported) => (isReported ? `~${row.hash}` : row.hash),
-            found: row.found?.found,
-          };
+  function read(shown: ShownRecord, inject: Partition['inject']): Prepared {
+    const { records, index, row } = shown;
     // The bytes are unmasked.
     const page = entity.mask === null ? records.scanned(index) : null;
-    const prepared = page === null ? null : prepareBytes(page, index, { inject, by, glance });
-    return prepared ?? prepare(records.value(index), inject, by);
+    const prepared = page === null ? null : prepareBytes(page, shown, inject);
+    return prepared ?? prepare(records.value(index), inject, row);
   }
 
   return (shown: ShownRecord, inject: Partition['inject']): Prepared => {
@@ -342,22 +334,6 @@ export interface RememberedRows {
   readonly key: string;
   /** As of `StoredKeys`. */
   find(entity: EntityName, records: readonly LookedRecord[]): Promise<readonly (FoundRow | null)[]>;
-}
-
-/** A record that was looked for by its key and the hash of its bytes. */
-interface LookedRow extends LookedRecord {
-  /** Null: no row has its key. */
-  found: FoundRow | null;
-}
-
-/** A record of a page, as far as it is known without being read. */
-export interface ShownRecord {
-  readonly records: PageRecords;
-  readonly index: number;
-  /** The members of the record by which it is recognized, or all of it. */
-  readonly glance: JsonValue;
-  /** Null: it is not known by its bytes. */
-  readonly row: LookedRow | null;
 }
 
 /**

@@ -30,6 +30,7 @@ import type { Partition } from '../../sinks/partition.ts';
 import type { PageRecords } from '../../source/source.ts';
 import { missingParams, convertValue } from '../../definitions/params.ts';
 import type { EntityName } from '../../core/names.ts';
+import type { FoundRow, LookedRecord } from '../../sinks/stored-keys.ts';
 import { compileCompare } from './row-content.ts';
 
 /**
@@ -49,20 +50,21 @@ export type Prepared = { readonly drift: readonly FieldDrift[] } & (
 /**
  * Turns a raw value into a row of `shape.table`, or a quarantined record. Only ignored fields are dropped: the rest
  * goes to `extra`. `inject` (field -> value) wins over the record's own value, which goes to `extra`. Throws
- * `SyncError` SCHEMA_CHANGED where the policy wants it. `by`: what is known of the record by its bytes.
+ * `SyncError` SCHEMA_CHANGED where the policy wants it. `hashOf`: as of `recordHash`; `row`: the record as it was looked
+ * for, or null.
  */
-export function compilePrepare(shape: RecordShape) {
+export function compilePrepare(shape: RecordShape, hashOf: (values: string) => string = () => '') {
   const compiled = compileShape(shape);
   /** The values that the partition fills in, worked out once for all records in a row that share it. */
   let injected = injectedValues(compiled, {});
 
-  return (raw: JsonValue, inject: Partition['inject'], by: ByBytes = unknownBytes): Prepared => {
+  return (raw: JsonValue, inject: Partition['inject'], row: LookedRow | null = null): Prepared => {
     if (!isJsonObject(raw)) {
       return refuse(compiled, raw, 'not-an-object', `expected an object, got ${kindOf(raw)}`);
     }
     if (inject !== injected.from) injected = injectedValues(compiled, inject);
     try {
-      return withKey(compiled, injected, raw, prepare(compiled, injected, raw, by));
+      return withKey(compiled, injected, raw, prepare(compiled, injected, raw, { hashOf, row }));
     } catch (error) {
       if (!(error instanceof TooDeepError)) throw error;
       return withKey(compiled, injected, raw, refuse(compiled, raw, 'too-deep', error.message));
@@ -70,16 +72,29 @@ export function compilePrepare(shape: RecordShape) {
   };
 }
 
-/** What is known of a record before it is prepared. */
-export interface ByBytes {
-  /** Absent: it follows from the values. */
-  readonly keyText?: string;
-  /** `PreparedRecord.hash`. `isReported`: each run must read the record, to report fields of it. */
-  readonly hashOf: (isReported: boolean, values: readonly ColumnValue[], extra: string | null) => string;
-  readonly found?: object | undefined;
+/** A record that was looked for by its key and the hash of its bytes. */
+export interface LookedRow extends LookedRecord {
+  /** Null: no row has its key. */
+  found: FoundRow | null;
 }
 
-const unknownBytes: ByBytes = { hashOf: () => '' };
+interface Hashing {
+  readonly hashOf: (values: string) => string;
+  readonly row: LookedRow | null;
+}
+
+/**
+ * The hash of a record: of its bytes where it was looked for by them, else of its values (`hashOf`). Fields without a
+ * column must be reported by each run: with a hash that no bytes have, the record is read each time.
+ */
+export function hashOfRecord(
+  { hashOf, row }: Hashing,
+  isReported: boolean,
+  { values, extra }: Pick<PreparedRecord, 'values' | 'extra'>,
+): string {
+  if (row === null) return hashOf(`${keyTextOf(values)}${extra}`);
+  return isReported ? `~${row.hash}` : row.hash;
+}
 
 /** A refused record with its key, as far as that is known: one that was purged stays out of the quarantine too. */
 function withKey(
@@ -114,7 +129,12 @@ interface Row {
   drift: FieldDrift[] | null;
 }
 
-function prepare(shape: CompiledShape, injected: Row['injected'], raw: JsonObject, by: ByBytes): Prepared {
+function prepare(
+  shape: CompiledShape,
+  injected: Row['injected'],
+  raw: JsonObject,
+  hashing: Hashing,
+): Prepared {
   const row: Row = {
     raw,
     injected,
@@ -127,7 +147,7 @@ function prepare(shape: CompiledShape, injected: Row['injected'], raw: JsonObjec
   if (refused !== null) return refused;
   const fault = keyFault(shape, injected, row.values);
   if (fault !== null) return refuse(shape, raw, 'key-missing', fault);
-  return checkNews(shape, row) ?? finish(shape, row, by);
+  return checkNews(shape, row) ?? finish(shape, row, hashing);
 }
 
 /** Puts every field into its column or into `extra`. */
@@ -174,7 +194,7 @@ function checkNews(shape: CompiledShape, { raw, drift }: Row): Prepared | null {
   return refuse(shape, raw, 'schema-change', `it has ${describeNews(first)}`, news);
 }
 
-function finish(shape: CompiledShape, row: Row, by: ByBytes): Prepared {
+function finish(shape: CompiledShape, row: Row, hashing: Hashing): Prepared {
   const { raw, injected, values, extra } = row;
   const extraText = extra === null ? null : canonicalJson(extra);
   const chars = charsOf(values, extraText);
@@ -191,11 +211,11 @@ function finish(shape: CompiledShape, row: Row, by: ByBytes): Prepared {
     extraFields: extra === null ? 0 : Object.keys(extra).length,
     record: {
       keyText: keyTextOf(shape.keySlots.map(({ index }) => values[index] ?? null)),
-      hash: by.hashOf(row.drift !== null || extra !== null, values, extraText),
+      hash: hashOfRecord(hashing, row.drift !== null || extra !== null, { values, extra: extraText }),
       values,
       extra: extraText,
       compare: shape.compare,
-      found: by.found,
+      found: hashing.row?.found?.found,
       ...(shape.fileOf === null ? {} : { file: shape.fileOf(raw, injected.from) }),
     },
   };
@@ -241,24 +261,31 @@ export function keyFault(
 
 /**
  * The key of a record that was not read yet: `raw` has at least the members that the key is made of. Null: it must be
- * read to know, or will be refused. `values` are those of the key, and nulls.
+ * read to know, or will be refused. `values` has those of the key, at their places, and nothing else.
  */
 export function compileKeyOf(shape: RecordShape) {
   const compiled = compileShape(shape);
-  const { keySlots, filledFrom, table } = compiled;
+  const { keySlots, filledFrom } = compiled;
   const isCopied = keySlots.some(({ name }) => filledFrom.has(name));
-  const nothing = table.columns.map((): ColumnValue => null);
   let injected = injectedValues(compiled, {});
 
   return (raw: JsonObject, inject: Partition['inject']) => {
     if (isCopied) return null;
     if (inject !== injected.from) injected = injectedValues(compiled, inject);
-    const values = [...nothing];
-    const parts = keyParts(compiled, injected, raw);
-    if (parts.includes(undefined)) return null;
-    for (const [at, { index }] of keySlots.entries()) values[index] = parts[at] ?? null;
+    const values: ColumnValue[] = [];
+    const parts: ColumnValue[] = [];
+    for (const slot of keySlots) {
+      const { index, name } = slot;
+      const value =
+        injected.isFilled[index] === true
+          ? injected.values[index]
+          : toColumnValue(slot, memberOf(raw, name) ?? null);
+      if (value === undefined) return null;
+      values[index] = value;
+      parts.push(value);
+    }
     if (keyFault(compiled, injected, values) !== null) return null;
-    return { keyText: keyTextOf(parts.map((part) => part ?? null)), values };
+    return { keyText: keyTextOf(parts), values };
   };
 }
 

@@ -33,10 +33,15 @@ export function storedHash({ hash }: Pick<PreparedRecord, 'hash'>, now: Instant)
   return hash === '' ? '' : `${dayOf(now)}${hash}`;
 }
 
+/** The last day that was asked for: it is the same for all rows of a transaction. */
+let known = { now: instant(0), day: '000' };
+
 function dayOf(now: Instant): string {
-  return Math.floor(Date.parse(now) / dayMs)
-    .toString(36)
-    .padStart(dayChars, '0');
+  if (known.now !== now) {
+    const day = Math.floor(Date.parse(now) / dayMs).toString(36);
+    known = { now, day: day.padStart(dayChars, '0') };
+  }
+  return known.day;
 }
 
 /** The hash of the record that a row was stored from; empty: not known. */

@@ -37,14 +37,12 @@ export type KnownRows = Awaited<ReturnType<typeof readStored>>;
 export async function readStored(commit: Commit, shown: readonly EntityRows[], isMet = true) {
   const { held, current, tx } = commit;
   const keysOf = new Map<EntityName, Map<string, PreparedRecord>>();
-  const wholeOf = new Map<EntityName, Set<string>>();
   for (const rows of shown) {
     checkWidth(commit, rows);
     const keys = knownOrMade(keysOf, rows.entity, () => new Map<string, PreparedRecord>());
-    const whole = knownOrMade(wholeOf, rows.entity, () => new Set<string>());
     for (const record of rows.records) {
-      keys.set(record.keyText, record);
-      if (record.partial === undefined) whole.add(record.keyText);
+      // Of several records of a key one that is whole.
+      if (record.partial === undefined || !keys.has(record.keyText)) keys.set(record.keyText, record);
     }
   }
   const entities = [...keysOf.keys()];
@@ -61,19 +59,21 @@ export async function readStored(commit: Commit, shown: readonly EntityRows[], i
   ]);
   const batches = new Map<EntityName, Batch>();
   for (const { entity, keys, table, rows } of found) {
-    // Each gets a number and is stored, except records that came only in part.
-    const isNew = [...keys.keys()].filter((key) => !rows.has(key) && wholeOf.get(entity)?.has(key) === true);
-    const lastRow = numbers.get(entity)?.lastRow;
-    if (lastRow === undefined && isNew.length > 0) {
+    const met = Array.from(rows.values(), ({ row }) => row);
+    const lastRow = numbers.get(entity)?.lastRow ?? 0;
+    // Each new record is stored and gets the next number, except those that came only in part.
+    let newest = lastRow;
+    for (const [key, { partial }] of keys) {
+      if (partial === undefined && !rows.has(key)) met.push((newest += 1));
+    }
+    if (newest > lastRow && !numbers.has(entity)) {
       throw new TypeError(`No table was declared for ${held.connector}/${entity}`);
     }
-    const newRows = new Map(isNew.map((key, index) => [key, (lastRow ?? 0) + 1 + index]));
-    const met = [...newRows.values(), ...[...rows.values()].map(({ row }) => row)];
     const [contents] = await Promise.all([
       table.contents(tx, rowsToCompare(shown, entity, rows)),
       isMet && met.length > 0 ? current.seen.load(tx, entity, met) : null,
     ]);
-    batches.set(entity, newBatch(entity, table, { rows, newRows, contents: new Map(contents) }));
+    batches.set(entity, newBatch(entity, table, { rows, lastRow, contents: new Map(contents) }));
   }
   return { batches, numbers, missed, isMet };
 }
@@ -145,7 +145,8 @@ function rowsToCompare(
 
 function checkWidth({ current }: Commit, { entity, records }: EntityRows): void {
   const width = current.tables.get(entity)?.columns.length;
-  const unfit = records.find(({ values }) => width !== undefined && values.length !== width);
+  if (width === undefined) return;
+  const unfit = records.find(({ values, whole }) => whole === undefined && values.length !== width);
   if (unfit === undefined) return;
   throw misfitError(entity, `a record has ${unfit.values.length} values for ${width} columns`);
 }
@@ -157,6 +158,9 @@ async function liveOwners(
   batches: KnownRows['batches'],
 ): Promise<ReadonlySet<number>> {
   const owners = new Set<number>();
+  const [first] = shown;
+  const isOneOwner = shown.every(({ owner }) => owner === first?.owner);
+  if (isOneOwner && [...batches.values()].every(({ rows }) => rows.size === 0)) return owners;
   const ownersOf = new Map<EntityName, Map<string, number>>();
   for (const { entity, owner, records } of shown) {
     if (owner === null) continue;
@@ -214,8 +218,8 @@ type Batch = ReturnType<typeof newBatch>;
 interface BatchRows {
   /** By key text, as left by the records so far. */
   readonly rows: Map<string, StoredRow>;
-  /** Row numbers of the keys that are new. */
-  readonly newRows: ReadonlyMap<string, number>;
+  /** The highest number of a row before the commit. */
+  readonly lastRow: number;
   /** What rows hold that no record of this commit has written. */
   readonly contents: Map<number, RowContent>;
 }
@@ -279,11 +283,11 @@ function insertRow(
   owner: number | null,
 ): void {
   const record = wholeOf(batch, given);
-  const row = batch.newRows.get(record.keyText) ?? 0;
-  batch.written.push({ row, record, owner, isSame: false });
-  noteWritten(batch, { row, hash: '', changedAt: stamp.now, deletedAt: null, owner }, record);
-  if (isMet) current.seen.mark(batch.entity, row, true);
   batch.inserted += 1;
+  const row = batch.lastRow + batch.inserted;
+  batch.written.push({ row, record, owner, isSame: false });
+  noteWritten(batch, row, record, stamp.now, owner);
+  if (isMet) current.seen.mark(batch.entity, row, true);
 }
 
 function meetRow(
@@ -313,7 +317,7 @@ function meetRow(
   if (met.isWritten) {
     const whole = wholeOf(batch, record);
     batch.written.push({ row, record: whole, isSame: difference !== 'content' });
-    noteWritten(batch, { row, hash: '', changedAt: stamp.now, deletedAt: null, owner }, whole);
+    noteWritten(batch, row, whole, stamp.now, owner);
   } else {
     const isOther = difference === 'same' && record.partial === undefined && !shown.isInsertOnly;
     if (isOther && takesHash(stored, record, stamp.now)) {
@@ -327,9 +331,15 @@ function meetRow(
 }
 
 /** The row is from now on as the record has left it. */
-function noteWritten({ rows, contents }: Batch, row: StoredRow, record: PreparedRecord): void {
-  rows.set(record.keyText, { ...row, hash: storedHash(record, row.changedAt) });
-  contents.delete(row.row);
+function noteWritten(
+  { rows, contents }: Batch,
+  row: number,
+  record: PreparedRecord,
+  now: Instant,
+  owner: number | null,
+): void {
+  rows.set(record.keyText, { row, hash: storedHash(record, now), changedAt: now, deletedAt: null, owner });
+  contents.delete(row);
 }
 
 /** How the record differs from its row. */
@@ -348,9 +358,9 @@ function differenceOf(
 }
 
 /** The record as it is stored: one that was not parsed is, because its row is no longer as it was found. */
-function wholeOf({ entity }: Batch, record: PreparedRecord): PreparedRecord {
+function wholeOf({ entity, table }: Batch, record: PreparedRecord): PreparedRecord {
   const whole = record.whole?.() ?? record;
-  if (whole.keyText === record.keyText && whole.values.length === record.values.length) return whole;
+  if (whole.keyText === record.keyText && whole.values.length === table.columns.length) return whole;
   throw misfitError(entity, 'parsed as a whole, a record has another key or width');
 }
 

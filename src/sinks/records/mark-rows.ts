@@ -177,6 +177,13 @@ export interface NewestRow extends WrittenRow {
 
 /** Keeps each row once, as it was written last; a new row stays new. */
 export function newestRows(rows: readonly WrittenRow[], firstSeq: number): readonly NewestRow[] {
+  // Most rows are written once, in the order of their numbers.
+  if (rows.every(({ row }, index) => index === 0 || row > (rows[index - 1]?.row ?? 0))) {
+    return rows.map(({ row, record, isSame, owner }, index) => {
+      const one = { row, record, isSame, seq: firstSeq + index };
+      return owner === undefined ? one : { ...one, owner };
+    });
+  }
   const newest = new Map<number, NewestRow>();
   for (const [index, one] of rows.entries()) {
     const { row, record } = one;
