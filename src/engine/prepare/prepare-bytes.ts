@@ -86,7 +86,7 @@ export function compilePrepareBytes(shape: RecordShape, hashOf: (values: string)
       const to = members[at + 2] ?? 0;
       const flags = members[at + 3] ?? 0;
       const slot = slotAt[column];
-      const fitting = slot === undefined ? undefined : cellOf(names, page, slot.type, from, to, flags);
+      const fitting = slot === undefined ? undefined : cellOf(names, page, slot, from, to, flags);
       if (slot !== undefined && isFilled[column] !== true && fitting !== undefined) {
         values[column] = fitting;
         continue;
@@ -150,13 +150,16 @@ function plainText(names: PageNames, page: ScannedPage, start: number, end: numb
 function cellOf(
   names: PageNames,
   page: ScannedPage,
-  type: FieldType,
+  { type, isKey }: { readonly type: FieldType; readonly isKey: boolean },
   start: number,
   end: number,
   flags: number,
 ): ColumnValue | undefined {
   const byte = page.bytes[start] ?? 0;
   if (byte === 0x6e) return null;
+  // Equal keys have one text.
+  if (isKey && (byte === openingBrace || byte === 0x5b))
+    return toColumnValue({ type }, valueOf(page, start, end));
   switch (type) {
     case 'string': {
       if (byte !== 0x22) return undefined;
