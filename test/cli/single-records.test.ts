@@ -322,7 +322,7 @@ describe('audit', () => {
   /** How the keys of one entity can be tampered with. */
   const tampering = {
     drop: 'DELETE FROM newsletter__campaigns WHERE id = ?',
-    change: "UPDATE newsletter__campaigns SET _hash = 'x' WHERE id = ?",
+    change: "UPDATE newsletter__campaigns SET _hash = 'x', type = 'x' WHERE id = ?",
     add: "INSERT INTO newsletter__campaigns (id, _first_seen_at, _changed_at, _run_id, _seq, _hash) VALUES (?, '', '', '', 1, 'x')",
     mark: "UPDATE newsletter__campaigns SET _deleted_at = 'then' WHERE id = ?",
   };

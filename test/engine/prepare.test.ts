@@ -4,7 +4,14 @@ import { SyncError } from '../../src/core/errors.ts';
 import { canonicalJson } from '../../src/core/canonical-json.ts';
 import { readFields, writeJson, isJsonObject, type JsonObject, type JsonValue } from '../../src/core/json.ts';
 import type { EntityName } from '../../src/core/names.ts';
-import type { FieldType, PreparedRecord, Quarantined, Column, RecordMask } from '../../src/core/records.ts';
+import type {
+  FieldType,
+  PreparedRecord,
+  Quarantined,
+  Column,
+  ContentDifference,
+  RecordMask,
+} from '../../src/core/records.ts';
 import { timeMs } from '../../src/core/clock.ts';
 import type { Entity } from '../../src/definitions/definition.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
@@ -68,6 +75,12 @@ function stored(
   return { ...prepared.record, ...byName };
 }
 
+/** How a record differs from the row of one that was prepared for the same columns. */
+function compared(record: PreparedRecord, { values, extra }: PreparedRecord): ContentDifference {
+  const columns = Object.entries(fields).map(([name, type]) => ({ name, type }));
+  return record.compare(record, { columns, values, extra });
+}
+
 function refused(raw: JsonValue, inject: JsonObject = { list_id: 'l1' }): Quarantined {
   const prepared = prepare(raw, inject);
   if (prepared.kind === 'record') throw new Error('it was stored');
@@ -117,16 +130,15 @@ describe('prepareRecord', () => {
     });
   });
 
-  it('gives a field the value that the service sends under another name, and the record the hash that it had without', () => {
+  it('gives a field the value that the service sends under another name', () => {
     const shape = shaped({ id: 'string', likes: 'object' });
     const filling = compilePrepare({ ...shape, filledFrom: new Map([['likes', 'thumbs']]) });
     const likesOf = (raw: JsonObject, prepareIt = filling): readonly unknown[] => {
       const prepared = prepareIt({ id: 'a', ...raw }, {});
       if (prepared.kind === 'refused') throw new Error(prepared.refused.detail);
-      return [prepared.record.values[1], prepared.record.extra, prepared.record.hash];
+      return [prepared.record.values[1], prepared.record.extra];
     };
-    const [, extra, hash] = likesOf({ thumbs: { up: 1, down: 2 } }, compilePrepare(shape));
-    const filled = ['{"down":2,"up":1}', extra, hash];
+    const filled = ['{"down":2,"up":1}', '{"thumbs":{"down":2,"up":1}}'];
     expect(likesOf({ thumbs: { up: 1, down: 2 } })).toEqual(filled);
     expect(likesOf({ thumbs: { up: 1, down: 2 }, likes: null })).toEqual(filled);
     expect(likesOf({ thumbs: { up: 1, down: 2 }, likes: { down: 2, up: 1 } })).toEqual(filled);
@@ -173,11 +185,11 @@ describe('prepareRecord', () => {
     expect(record.extra).toBe('{"list_id":"other"}');
   });
 
-  it('hashes the same whatever the order of keys, and differently for every stored difference', () => {
-    const base = stored({ id: 'a', tags: [{ x: 1, y: 2 }], parent: { p: 1, q: 2 }, extra1: { m: 1, n: 2 } });
-    expect(
-      stored(parse('{"extra1":{"n":2,"m":1},"parent":{"q":2,"p":1},"tags":[{"y":2,"x":1}],"id":"a"}')).hash,
-    ).toBe(base.hash);
+  it('compares the same whatever the order of keys, and differently for every stored difference', () => {
+    const raw = { id: 'a', tags: [{ x: 1, y: 2 }], parent: { p: 1, q: 2 }, extra1: { m: 1, n: 2 } };
+    const base = stored(raw);
+    const mixed = '{"extra1":{"n":2,"m":1},"parent":{"q":2,"p":1},"tags":[{"y":2,"x":1}],"id":"a"}';
+    expect(compared(stored(parse(mixed)), base)).toBe('same');
     const others = [
       { tags: [{ x: 1, y: 3 }] },
       { parent: null },
@@ -185,42 +197,21 @@ describe('prepareRecord', () => {
       { count: 0 },
       { vip: false },
       { rate: 0 },
-    ];
-    const hashes = others.map(
-      (other) =>
-        stored({ id: 'a', tags: [{ x: 1, y: 2 }], parent: { p: 1, q: 2 }, extra1: { m: 1, n: 2 }, ...other })
-          .hash,
-    );
-    expect(new Set([base.hash, ...hashes]).size).toBe(others.length + 1);
+    ].map((other) => stored({ ...raw, ...other }));
+    for (const one of others) expect(compared(one, base)).toBe('content');
   });
 
-  it('leaves volatile paths out of the hash and notices them in a hash of their own', () => {
-    const one = stored({
-      id: 'a',
-      stats: { n: 1 },
-      cover: { type: 'file', file: { url: 'https://x/1', kind: 'k' } },
-    });
-    const two = stored({
-      id: 'a',
-      stats: { n: 2 },
-      cover: { type: 'file', file: { url: 'https://x/2', kind: 'k' } },
-    });
-    const three = stored({
-      id: 'a',
-      stats: { n: 2 },
-      cover: { type: 'file', file: { url: 'https://x/2', kind: 'other' } },
-    });
-    expect(two.hash).toBe(one.hash);
-    expect(two.volatileHash).not.toBe(one.volatileHash);
-    expect(three.hash).not.toBe(one.hash);
-  });
-
-  it('leaves volatile paths out of the hash in undeclared fields, too', () => {
-    const one = stored({ id: 'a', audio: { signed: { url: 'https://x/1', kind: 'k' } } });
-    const two = stored({ id: 'a', audio: { signed: { url: 'https://x/2', kind: 'k' } } });
-    expect(two.hash).toBe(one.hash);
-    expect(two.volatileHash).not.toBe(one.volatileHash);
-    expect(two.extra).toContain('https://x/2');
+  it('compares volatile paths on their own, also in undeclared fields', () => {
+    const raw = (n: number, url: string, kind = 'k') => {
+      const signed = { url, kind };
+      return stored({ id: 'a', stats: { n }, cover: { type: 'file', file: signed }, audio: { signed } });
+    };
+    const base = raw(1, 'https://x/1');
+    expect(compared(raw(1, 'https://x/1'), base)).toBe('same');
+    expect(compared(raw(2, 'https://x/1'), base)).toBe('volatile');
+    expect(compared(raw(1, 'https://x/2'), base)).toBe('volatile');
+    expect(compared(raw(1, 'https://x/2', 'other'), base)).toBe('content');
+    expect(raw(1, 'https://x/2').extra).toContain('https://x/2');
   });
 
   it.each([
@@ -344,15 +335,15 @@ const evolvable = [
   { name: 'tags', type: 'array' },
 ] as const;
 
-function prepared(columns: readonly Column[], raw: JsonObject): PreparedRecord {
+function prepared(columns: readonly Column[], raw: JsonObject) {
   const table = withEvolved(shape.table, { evolved: columns });
   const result = compilePrepare({ ...shape, table })(raw, {});
   if (result.kind === 'refused') throw new Error(result.refused.detail);
-  return result.record;
+  return { ...result.record, columns: table.columns };
 }
 
 describe('a column that was added for an undeclared field', () => {
-  it.each([1, 2, 3, 4, 5])('changes no hash of any record (seed %i)', (seed) => {
+  it.each([1, 2, 3, 4, 5])('is no difference, whichever side has it (seed %i)', (seed) => {
     const random = seededRandom(seed);
     for (let trial = 0; trial < (isLong ? 400 : 60); trial += 1) {
       const raw = randomRecord(random);
@@ -360,20 +351,21 @@ describe('a column that was added for an undeclared field', () => {
       const before = prepared([], raw);
       const after = prepared(evolved, raw);
       const what = `seed ${seed}, trial ${trial}: ${JSON.stringify(raw, (_, value: unknown) => (typeof value === 'bigint' ? String(value) : value))}`;
-      expect([after.hash, after.volatileHash, after.keyText], what).toEqual([
-        before.hash,
-        before.volatileHash,
-        before.keyText,
-      ]);
+      expect([after.compare(after, before), before.compare(before, after)], what).toEqual(['same', 'same']);
+      expect(after.keyText, what).toBe(before.keyText);
       expect(after.values.length).toBe(3 + evolved.length);
     }
   });
 
-  it('still hashes every change of its value differently, to null and to nothing among them', () => {
+  it('tells every change of its value but that of null to nothing', () => {
     const column = [{ name: 'city', type: 'string' }] as const;
-    const values: JsonObject[] = [{ city: 'Kyiv' }, { city: 'Lviv' }, { city: null }, { city: 7 }, {}];
-    const hashes = values.map((value) => prepared(column, { id: 'a', ...value }).hash);
-    expect(new Set(hashes).size).toBe(values.length);
+    const records = [{ city: 'Kyiv' }, { city: 'Lviv' }, { city: 7 }, { city: null }, {}].map((value) =>
+      prepared(column, { id: 'a', ...value }),
+    );
+    const told = records.map((one) => records.map((other) => one.compare(one, other) === 'same'));
+    expect(told).toEqual(
+      records.map((_, one) => records.map((__, two) => one === two || (one > 2 && two > 2))),
+    );
   });
 
   it('holds what fits it; what does not stays beside it, whole', () => {
@@ -476,7 +468,7 @@ describe('fields declared later', () => {
   }
 
   describe('a field that a definition declares later', () => {
-    it.each(withLater)('gets a column and changes no hash, of $name', (entity) => {
+    it.each(withLater)('gets a column and is no difference, of $name', (entity) => {
       for (const { name, type, isEvolved } of entity.table.columns) {
         if (isEvolved !== true) continue;
         const values = { string: 'a', object: { id: 1 }, array: [{ id: 1 }] };
@@ -485,13 +477,16 @@ describe('fields declared later', () => {
             prepared(earlier(entity), { [name]: value }),
             prepared(entity, { [name]: value }),
           ];
-          expect(now.hash).toBe(before.hash);
-          expect(now.volatileHash).toBe(before.volatileHash);
+          const { columns } = earlier(entity).table;
+          expect(now.compare(now, { ...before, columns })).toBe('same');
           expect([before.extra === null, now.extra]).toEqual([false, null]);
         }
         const other = { ...values, string: 'b', object: { id: 2 }, array: [] }[type as keyof typeof values];
-        const first = values[type as keyof typeof values];
-        expect(prepared(entity, { [name]: other }).hash).not.toBe(prepared(entity, { [name]: first }).hash);
+        const [one, two] = [values[type as keyof typeof values], other].map((value) =>
+          prepared(entity, { [name]: value ?? null }),
+        );
+        if (one === undefined || two === undefined) throw new Error('There are two');
+        expect(two.compare(two, { ...one, columns: entity.table.columns })).toBe('content');
       }
     });
   });

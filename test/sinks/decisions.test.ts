@@ -37,8 +37,12 @@ import {
 } from '../../src/sinks/decisions/drift-columns.ts';
 import {
   classifyMet,
+  hasHash,
   meetingPlace,
+  recordHash,
   staleBefore,
+  storedHash,
+  takesHash,
   type MeetingPlace,
 } from '../../src/sinks/decisions/meet-record.ts';
 import {
@@ -87,7 +91,7 @@ it('refuses a page with a record that is not accounted for', () => {
 
 it('counts what became of a page, with exploded rows and refused records', () => {
   const refused = { entity: members, reason: 'key-missing', detail: '', record: '' } as const;
-  const record = { keyText: '', hash: '', volatileHash: null, values: [], extra: null };
+  const record = { keyText: '', hash: '', values: [], extra: null, compare: () => 'same' as const };
   const rows = [
     { entity: members, records: [record] },
     { entity: opens, records: [record, record] },
@@ -383,8 +387,13 @@ it('takes for the last day the hours back to the same hour of yesterday', () => 
 });
 
 const nowMs = Date.parse('2026-03-02T00:00:00Z');
-const stored = { hash: 'a', volatileHash: 'v', changedAt: instant(nowMs), deletedAt: null };
-const showing = { isInsertOnly: false, wasSeen: false, staleBefore: staleBefore(nowMs) };
+const stored = { changedAt: instant(nowMs), deletedAt: null };
+const showing = {
+  difference: 'same',
+  isInsertOnly: false,
+  wasSeen: false,
+  staleBefore: staleBefore(nowMs),
+} as const;
 
 it.each<[string, number | null, boolean, number | null, MeetingPlace]>([
   ['outside a walk', 1, false, null, 'owner'],
@@ -396,22 +405,42 @@ it.each<[string, number | null, boolean, number | null, MeetingPlace]>([
   expect(meetingPlace({ owner, deletedAt: isDeleted ? instant(nowMs) : null }, partition)).toBe(place);
 });
 
-it('updates what has another hash, and what was deleted, before it is a duplicate', () => {
+it('updates what has another content, and what was deleted, before it is a duplicate', () => {
   const updated = { kind: 'updated', isWritten: true };
   const seen = { ...showing, wasSeen: true };
-  expect(classifyMet(stored, { hash: 'b', volatileHash: 'v' }, seen)).toEqual(updated);
-  expect(classifyMet({ ...stored, deletedAt: instant(nowMs) }, stored, seen)).toEqual(updated);
-  expect(classifyMet(stored, stored, seen)).toEqual({ kind: 'duplicate', isWritten: false });
-  expect(classifyMet(stored, stored, showing)).toEqual({ kind: 'unchanged', isWritten: false });
+  expect(classifyMet(stored, {}, { ...seen, difference: 'content' })).toEqual(updated);
+  expect(classifyMet({ ...stored, deletedAt: instant(nowMs) }, {}, seen)).toEqual(updated);
+  expect(classifyMet(stored, {}, seen)).toEqual({ kind: 'duplicate', isWritten: false });
+  expect(classifyMet(stored, {}, showing)).toEqual({ kind: 'unchanged', isWritten: false });
 });
 
 it('writes a stale volatile change of a row that was seen as well, and none of an exploded row', () => {
   const old = { ...stored, changedAt: showing.staleBefore };
-  const change = { hash: 'a', volatileHash: 'w' };
-  const seen = classifyMet(old, change, { ...showing, wasSeen: true });
+  const change = { ...showing, difference: 'volatile' } as const;
+  const seen = classifyMet(old, {}, { ...change, wasSeen: true });
   expect(seen).toEqual({ kind: 'duplicate', isWritten: true });
-  const exploded = classifyMet(old, change, { ...showing, isInsertOnly: true });
+  const exploded = classifyMet(old, {}, { ...change, isInsertOnly: true });
   expect(exploded).toEqual({ kind: 'unchanged', isWritten: false });
+});
+
+it('knows the hash of a row, and takes over another one on another day', () => {
+  const one = { hash: 'a'.repeat(22) };
+  const row = { hash: storedHash(one, instant(nowMs)) };
+  const others = [
+    { hash: 'b'.repeat(22) },
+    { hash: `~${one.hash}` },
+    { hash: one.hash.slice(1) },
+    { hash: '' },
+  ];
+  expect([recordHash(row.hash), hasHash(row, one)]).toEqual([one.hash, true]);
+  expect(others.map((other) => hasHash(row, other))).toEqual(others.map(() => false));
+  expect([storedHash({ hash: '' }, instant(nowMs)), recordHash('')]).toEqual(['', '']);
+  expect(hasHash({ hash: '' }, { hash: '' })).toBe(false);
+  const dayMs = 24 * 60 * 60 * 1_000;
+  const takes = (ms: number) => [one, ...others].map((other) => takesHash(row, other, instant(nowMs + ms)));
+  expect(takes(dayMs - 1)).toEqual([false, false, false, false, false]);
+  expect(takes(dayMs)).toEqual([false, true, true, true, false]);
+  expect(takesHash({ hash: '' }, one, instant(nowMs))).toBe(true);
 });
 
 describe('missing rows', () => {

@@ -1,13 +1,12 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path, { join } from 'node:path';
 import { describe, expect } from 'vitest';
-import { instant } from '../../src/core/clock.ts';
 import type { ConnectorName, EntityName } from '../../src/core/names.ts';
 import * as notes from '../../src/sinks/ledger/deletes/noted-rows.ts';
 import * as places from '../../src/sinks/ledger/deletes/noted-rows.ts';
 import * as partitions from '../../src/sinks/ledger/partitions/due-partitions.ts';
 import { transitions } from '../../src/sinks/ledger/partitions/transitions.ts';
-import { openRawRows } from '../../src/sinks/ledger/row-blocks.ts';
+import { openSeenRows } from '../../src/sinks/ledger/row-blocks.ts';
 import { openLedgerFile } from '../../src/sinks/sqlite/sqlite-sink.ts';
 import { sqliteTables } from '../../src/sinks/sqlite/sqlite-tables.ts';
 import { sqliteFormat, tablesSql } from '../../src/sinks/sqlite/sqlite-schema.ts';
@@ -15,7 +14,7 @@ import type { Tx } from '../../src/sql/database.ts';
 import { openSqlite } from '../../src/sql/sqlite/open-sqlite.ts';
 import { sqliteDialect } from '../../src/sql/sqlite/sqlite-tx.ts';
 import { compileStatement } from '../../src/sql/statement.ts';
-import { manualClock, members, news, start } from '../contracts/sink/fixture.ts';
+import { manualClock, members, news } from '../contracts/sink/fixture.ts';
 import { it } from '../support/it.ts';
 import { readPartitionTable } from '../support/partition-table.ts';
 
@@ -65,9 +64,6 @@ describe('partitions as a state machine', () => {
   });
 });
 
-const hashes = { hash: 'a'.repeat(32), volatileHash: null };
-const rowsPerBlock = 128;
-
 it('loads what it has stored again once too many blocks were in memory', async ({ folder }) => {
   const clock = manualClock();
   const file = join(folder, 'warehouse.db');
@@ -78,25 +74,20 @@ it('loads what it has stored again once too many blocks were in memory', async (
     durability: 'normal',
     clock,
   });
-  const raw = openRawRows(news, instant(start));
-  // One row of each of 600 blocks, then their neighbours.
-  const rows = Array.from({ length: 600 }, (_, index) => index * rowsPerBlock);
+  const seen = openSeenRows(news, 1);
+  // One row of each of 1,100 chunks, then their neighbours.
+  const rows = Array.from({ length: 1_100 }, (_, index) => index * 4_096);
   for (const batch of [rows, rows.map((row) => row + 1)]) {
     await ledger.db.transact(async (tx) => {
-      await raw.begin(tx, [members]);
-      await raw.load(tx, members, batch);
-      for (const row of batch) raw.set(members, row, { ...hashes, raw: 'r'.repeat(16) });
-      raw.save(tx);
+      await seen.load(tx, members, batch);
+      for (const row of batch) seen.mark(members, row, true);
+      seen.save(tx);
     });
   }
   const filled = await ledger.db.read(
-    async (tx) => await tx.rows<{ hashes: Buffer }>('SELECT hashes FROM _sync_raw ORDER BY chunk'),
+    async (tx) => await tx.rows<{ bits: Buffer }>('SELECT bits FROM _sync_seen ORDER BY chunk'),
   );
-  expect(filled).toHaveLength(600);
-  const slot = Buffer.concat([Buffer.from('r'.repeat(12)), Buffer.from('aaaaaaaa', 'hex')]);
-  for (const one of filled) {
-    expect(one.hashes.subarray(0, 33)).toEqual(Buffer.concat([slot, slot, Buffer.alloc(1)]));
-  }
+  expect(filled.map(({ bits }) => [bits[0], bits[512]])).toEqual(rows.map(() => [3, 3]));
 });
 
 /** Prepares what it is given, without any rows, and notes how SQLite would do it. */

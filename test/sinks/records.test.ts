@@ -261,9 +261,9 @@ describe('record tables', () => {
       const recordOf = (key: readonly ColumnValue[]) => ({
         keyText: keyTextOf(key),
         hash: `h${below(1_000)}`,
-        volatileHash: random() < 0.5 ? null : 'v',
         values: [`n${below(9)}`, ...key, below(100) / 8, below(2), '{"b":1.50,"a":[]}'],
         extra: extras[below(extras.length)] ?? null,
+        compare: () => 'content' as const,
       });
       const whole = async (entity = members, stored = table.columns) =>
         await ask('cells', async (tx, _, on) => {
@@ -283,13 +283,17 @@ describe('record tables', () => {
           rowOf.set(keyTextOf(key), row);
           const owner = random() < 0.2 ? null : (owners[below(4)] ?? null);
           const isNew = known === undefined ? { owner } : {};
-          return [{ row, record: recordOf(key), ...isNew }, ...some([{ row, record: recordOf(key) }], 0.2)];
+          const isSame = random() < 0.3;
+          const again = { row, record: recordOf(key), isSame };
+          return [{ row, record: recordOf(key), isSame, ...isNew }, ...some([again], 0.2)];
         });
         await ask('write', async (tx, stamp, _, all) => await all.write(tx, written, stamp));
         const looked = some(keys, 0.5).map(recordOf);
         await ask('find', async (tx, _, __, all) => await all.find(tx, looked));
         const moved = some(rows, 0.1).map((row) => ({ row, owner: owners[below(4)] ?? 1 }));
         await ask('setOwners', async (tx, _, __, all) => all.setOwners(tx, moved));
+        const hashes = some(rows, 0.1).map((row) => ({ row, hash: `o${below(9)}` }));
+        await ask('setHashes', async (tx, _, __, all) => all.setHashes(tx, hashes));
         const gone = some(rows, 0.15);
         await ask('tombstone', async (tx, stamp, _, all) => await all.tombstone(tx, gone, stamp));
         const limit = 1 + below(20);
@@ -299,6 +303,7 @@ describe('record tables', () => {
         const before = instant(start + below(step + 1) * 1_000);
         const numbers = [...some(rows, 0.3), 999];
         await ask('rows', async (tx, _, __, all) => await all.rows(tx, numbers));
+        await ask('contents', async (tx, _, __, all) => await all.contents(tx, numbers));
         const texts = [...looked.map(({ keyText }) => keyText), '["a"]', 'no key', '[null,1]', beyond];
         await ask('rowsOf', async (tx, _, __, all) => await all.rowsOf(tx, texts));
         const run = `r${below(5)}` as RunId;
@@ -322,7 +327,7 @@ describe('record tables', () => {
       expect(filled.filter((cells) => cells.slice(-6).some((value) => value !== null))).not.toEqual([]);
       // Written by a plan that no longer declares the added columns.
       const [again = []] = keys.filter((key) => rowOf.get(keyTextOf(key)) === 1);
-      const rewritten = [{ row: 1, record: recordOf(again) }];
+      const rewritten = [{ row: 1, record: recordOf(again), isSame: false }];
       await ask('write', async (tx, stamp, _, all) => await all.write(tx, rewritten, stamp), {
         connector: news,
         table,

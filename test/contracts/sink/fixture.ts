@@ -1,3 +1,4 @@
+import { compileCompare } from '../../../src/engine/prepare/row-content.ts';
 import { nothingDone } from '../../../src/engine/run-tally.ts';
 import { createHash } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -162,11 +163,16 @@ export function record(
     hash: createHash('md5')
       .update(content.join('\n') + (change.extra ?? ''))
       .digest('hex'),
-    volatileHash: null,
     values: table.columns.map(({ name }) => values[name] ?? null),
     extra: null,
+    compare: compileCompare({ table, volatile: [] }),
     ...change,
   };
+}
+
+/** A record of members, one of whose fields changes nothing by itself. */
+export function withVolatile(field: string, record: PreparedRecord): PreparedRecord {
+  return { ...record, compare: compileCompare({ table: membersTable, volatile: [[field]] }) };
 }
 
 export function member(id: string, name = 'Ada', change: Partial<PreparedRecord> = {}): PreparedRecord {

@@ -5,7 +5,6 @@ import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
 import type { PreparedRecord, EntityTable } from '../../../src/core/records.ts';
 import type { Lease } from '../../../src/sinks/lease.ts';
 import type { Sink } from '../../../src/sinks/sink-access.ts';
-import type { RawRecord } from '../../../src/sinks/stored-keys.ts';
 import { missingRows } from '../../support/missing-rows.ts';
 import {
   counts,
@@ -20,11 +19,13 @@ import {
   opensTable,
   page,
   sealed,
+  withVolatile,
   resetScope,
   record,
   type Bench,
   type SinkKind,
   partition,
+  start,
   type Started,
   identity,
   news,
@@ -82,7 +83,7 @@ export function classifying(kind: SinkKind): void {
   });
 
   everywhere(
-    'counts another hash as updated, replaces the row and moves it to the end of the change feed',
+    'counts another content as updated, replaces the row and moves it to the end of the change feed',
     async () => {
       await bench().read('r1', [member('1'), member('2')]);
       const again = await bench().read('r2', [member('1', 'Grace'), member('2')]);
@@ -130,17 +131,17 @@ export function classifying(kind: SinkKind): void {
   });
 
   it('writes a row that differs only in volatile fields again when it is a day old, and counts it as unchanged', async () => {
-    const withScore = (score: number, volatileHash: string): PreparedRecord =>
-      record(membersTable, { list_id: 'a', id: '1', score }, { hash: 'same', volatileHash });
-    await bench().read('r1', [withScore(1, 'one')]);
+    const withScore = (score: number): PreparedRecord =>
+      withVolatile('score', record(membersTable, { list_id: 'a', id: '1', score }));
+    await bench().read('r1', [withScore(1)]);
     bench().clock.advance(dayMs - hourMs);
-    expect(await bench().read('r2', [withScore(2, 'two')])).toEqual(counts({ fetched: 1, unchanged: 1 }));
+    expect(await bench().read('r2', [withScore(2)])).toEqual(counts({ fetched: 1, unchanged: 1 }));
     expect(await bench().rows()).toMatchObject([{ score: 1, _seq: 1 }]);
     bench().clock.advance(hourMs);
-    expect(await bench().read('r3', [withScore(3, 'three')])).toEqual(counts({ fetched: 1, unchanged: 1 }));
+    expect(await bench().read('r3', [withScore(3)])).toEqual(counts({ fetched: 1, unchanged: 1 }));
     expect(await bench().rows()).toMatchObject([{ score: 3, _seq: 2, _run_id: 'r3' }]);
     bench().clock.advance(dayMs - 1);
-    await bench().read('r4', [withScore(4, 'four')]);
+    await bench().read('r4', [withScore(4)]);
     expect(await bench().rows(), 'the day begins with the last write').toMatchObject([{ score: 3, _seq: 2 }]);
   });
 
@@ -358,7 +359,7 @@ export function hostileValues(kind: SinkKind): void {
   });
 }
 
-/** `member` as a record that was not parsed: it has its key and its hashes. Notes in `parsed` that it was. */
+/** `member` as a record that was not parsed: it has its key and its hash. Notes in `parsed` that it was. */
 function unparsed(id: string, name: string, parsed: string[]): PreparedRecord {
   const whole = member(id, name);
   return {
@@ -412,11 +413,11 @@ export function unparsedRecords(kind: SinkKind): void {
   });
 
   /** As the engine does: looks for the record's row, and leaves the record as it came where that is the same. */
-  async function looked({ sink, lease }: Stored, record: PreparedRecord & RawRecord, parsed: string[]) {
-    const [found] = await sink.stored.same(lease, members, [record]);
-    if (typeof found !== 'object' || found === null) throw new Error('The row should be the same');
-    const { raw } = record;
-    return { ...unparsed('1', record.values[2] as string, parsed), ...found, raw };
+  async function looked({ sink, lease }: Stored, record: PreparedRecord, parsed: string[]) {
+    const [found] = await sink.stored.find(lease, members, [record]);
+    if (found?.isSame !== true) throw new Error('The row should be the same');
+    const { hash } = record;
+    return { ...unparsed('1', record.values[2] as string, parsed), hash, found: found.found };
   }
 
   it('does not look again for a row that it is sure of', async () => {
@@ -475,15 +476,15 @@ export function unparsedRecords(kind: SinkKind): void {
     for (let version = 1; version <= 20; version += 1) {
       const before = came('1', `v${version - 1}`, `v${version - 1}`);
       const [[found]] = await Promise.all([
-        sink.stored.same(lease, members, [before]),
+        sink.stored.find(lease, members, [before]),
         store(sink, lease, came('1', `v${version}`, `v${version}`)),
       ]);
       // It comes once more as it was, from a page that is older.
       await store(
         sink,
         lease,
-        typeof found === 'object' && found !== null
-          ? { ...unparsed('1', `v${version - 1}`, []), ...found, raw: before.raw }
+        found?.isSame === true
+          ? { ...unparsed('1', `v${version - 1}`, []), hash: before.hash, found: found.found }
           : before,
       );
       expect(await bench().rows(), `version ${version}`).toMatchObject([
@@ -495,14 +496,13 @@ export function unparsedRecords(kind: SinkKind): void {
 }
 
 /** `member` as it came in these bytes. */
-function came(
-  id: string,
-  bytes: string,
-  name = 'Ada',
-  change: Partial<PreparedRecord> = {},
-): PreparedRecord & RawRecord {
-  const raw = createHash('md5').update(`${id} ${bytes}`).digest('binary');
-  return { ...member(id, name, change), raw };
+function came(id: string, bytes: string, name = 'Ada'): PreparedRecord {
+  return member(id, name, { hash: createHash('md5').update(`${id} ${bytes}`).digest('base64url') });
+}
+
+/** `member` as it came in bytes that are not known. */
+function unknown(id: string, name = 'Ada'): PreparedRecord {
+  return member(id, name, { hash: '' });
 }
 
 /** One run that reads these records. */
@@ -515,20 +515,17 @@ async function walk(bench: Bench, on: Stored, run: string, records: readonly Pre
 async function sameIds(
   sink: Sink,
   lease: Lease,
-  records: readonly (PreparedRecord & RawRecord)[],
+  records: readonly PreparedRecord[],
 ): Promise<readonly string[]> {
   // Only the key is known of what is not parsed.
-  const asked = records.map(({ keyText, values, raw }): RawRecord => {
-    return { keyText, raw, values: values.map((value, index) => (index < 2 ? value : null)) };
+  const asked = records.map(({ keyText, values, hash }) => {
+    return { keyText, hash, values: values.map((value, index) => (index < 2 ? value : null)) };
   });
-  const same = await sink.stored.same(lease, members, asked);
-  expect(same).toHaveLength(records.length);
-  return records.flatMap(({ keyText, hash, volatileHash }, index) => {
-    const found = same[index];
-    if (found === null || found === undefined || found === 'other') return [];
-    expect(found).toMatchObject({ hash, volatileHash });
-    return [(JSON.parse(keyText) as readonly string[])[1] ?? ''];
-  });
+  const found = await sink.stored.find(lease, members, asked);
+  expect(found).toHaveLength(records.length);
+  return records.flatMap(({ keyText }, index) =>
+    found[index]?.isSame === true ? [(JSON.parse(keyText) as readonly string[])[1] ?? ''] : [],
+  );
 }
 
 interface Stored {
@@ -548,21 +545,21 @@ export function sameBytes(kind: SinkKind): void {
 
   everywhere('remembers from which bytes rows were stored', async () => {
     const { sink, lease } = await bench().hold();
-    const volatileHash = 'f'.repeat(32);
-    const all = [came('1', 'a'), came('2', 'a', 'Bea', { volatileHash }), came('3', 'a')];
-    await walk(bench(), { sink, lease }, 'r1', [...all, member('4')]);
-    expect(await sameIds(sink, lease, all), 'nothing was stored before this run').toEqual([]);
+    const all = [came('1', 'a'), came('2', 'a', 'Bea'), came('3', 'a')];
+    await walk(bench(), { sink, lease }, 'r1', [...all, unknown('4')]);
+    expect(await sameIds(sink, lease, all), 'also of an entity that was empty').toEqual(['1', '2', '3']);
     await sink.startRun(lease, bench().plan('r2'));
     expect(await sameIds(sink, lease, all)).toEqual(['1', '2', '3']);
-    const [first] = all;
+    const { hash } = came('1', 'a');
     const others = [
       came('1', 'b'),
       came('4', 'a'),
+      unknown('4'),
       came('5', 'a'),
-      { ...came('3', 'a'), raw: first?.raw ?? '' },
+      { ...came('3', 'a'), hash },
     ];
     expect(await sameIds(sink, lease, [...others, ...all.slice(2)])).toEqual(['3']);
-    expect(await sink.stored.same(lease, members, [])).toEqual([]);
+    expect(await sink.stored.find(lease, members, [])).toEqual([]);
   });
 
   it.each([
@@ -572,26 +569,14 @@ export function sameBytes(kind: SinkKind): void {
     ],
     [
       'was written from unknown bytes',
-      async ({ sink, lease }: Stored) => await store(sink, lease, member('1', 'Bea')),
-    ],
-    [
-      'was written from unknown bytes, with the same content',
-      async ({ sink, lease }: Stored) =>
-        void (await sink.repair.storeRecord(lease, 'r2' as Started['run'], members, member('1'), true)),
+      async ({ sink, lease }: Stored) => await store(sink, lease, unknown('1', 'Bea')),
     ],
     [
       'has other volatile fields',
       async ({ sink, lease }: Stored) => {
         bench().clock.advance(2 * dayMs);
-        await store(sink, lease, member('1', 'Ada', { volatileHash: 'f'.repeat(32) }));
+        await store(sink, lease, withVolatile('name', came('1', 'b', 'Bea')));
       },
-    ],
-    [
-      'has other volatile fields, whatever wrote them',
-      async () =>
-        void (await bench().ledger(
-          `UPDATE news__members SET _volatile_hash = '${'f'.repeat(32)}' WHERE id = '1'`,
-        )),
     ],
     [
       'was deleted',
@@ -599,26 +584,9 @@ export function sameBytes(kind: SinkKind): void {
         void (await sink.repair.tombstoneRecord(lease, 'r2' as Started['run'], members, member('1').keyText)),
     ],
     [
-      'has another content, whatever wrote it',
+      'has another hash, whatever wrote it',
       async () =>
         void (await bench().ledger(`UPDATE news__members SET _hash = '${'0'.repeat(32)}' WHERE id = '1'`)),
-    ],
-    [
-      'is read again after a reset',
-      async ({ sink, lease }: Stored) => {
-        await lease[Symbol.asyncDispose]();
-        await sink.repair.reset(
-          news,
-          resetScope({ entity: members, tables: [membersTable], withData: false }),
-        );
-      },
-    ],
-    [
-      'comes from another address',
-      async ({ sink, lease }: Stored) => {
-        await lease[Symbol.asyncDispose]();
-        await sink.repair.adopt(identity(), instant(bench().clock.now()));
-      },
     ],
   ])('does not take a row for the same that %s', async (_why, change) => {
     const sink = await bench().open();
@@ -633,70 +601,60 @@ export function sameBytes(kind: SinkKind): void {
     expect(await sameIds(sink, lease, [came('1', 'a')])).toEqual([]);
   });
 
-  everywhere('remembers rows of many blocks, each met on its own', async () => {
-    const { sink, lease } = await bench().hold();
-    const all = Array.from({ length: 1_000 }, (_, index) => came(String(index), 'a'));
-    await walk(bench(), { sink, lease }, 'r1', all);
-    const some = all.filter((_, index) => index % 99 === 0);
-    await walk(
-      bench(),
-      { sink, lease },
-      'r2',
-      some.map((_, index) => came(String(index * 99), 'b', 'Bea')),
-    );
-    await sink.startRun(lease, bench().plan('r3'));
-    expect(await sameIds(sink, lease, all)).toHaveLength(all.length - some.length);
-    expect(
-      await sameIds(
-        sink,
-        lease,
-        some.map((_, index) => came(String(index * 99), 'b', 'Bea')),
-      ),
-    ).toHaveLength(some.length);
-    expect(await bench().count('_sync_raw')).toBe(8);
-  });
-
   it('notes the bytes of rows that it meets as they are, and writes no row for it', async () => {
     const { sink, lease } = await bench().hold();
-    const withVolatile = { volatileHash: 'f'.repeat(32) };
-    await walk(bench(), { sink, lease }, 'r1', [member('1'), came('2', 'a'), member('3')]);
+    await walk(bench(), { sink, lease }, 'r1', [unknown('1'), came('2', 'a'), unknown('3')]);
     const before = await stateOf(bench());
     bench().clock.advance(hourMs);
-    const met = [came('1', 'a'), came('2', 'b', 'Ada', withVolatile), member('3'), came('1', 'a')];
-    expect(await walk(bench(), { sink, lease }, 'r2', met)).toEqual(
-      counts({ fetched: 4, unchanged: 3, duplicate: 1 }),
+    const volatile = withVolatile('name', came('2', 'b', 'Bea'));
+    expect(await walk(bench(), { sink, lease }, 'r2', [came('1', 'a'), volatile, unknown('3')])).toEqual(
+      counts({ fetched: 3, unchanged: 3 }),
     );
     expect(await stateOf(bench())).toEqual(before);
     await sink.startRun(lease, bench().plan('r3'));
-    const asked = [came('1', 'a'), came('2', 'a'), came('2', 'b', 'Ada', withVolatile), came('3', 'a')];
+    const asked = [came('1', 'a'), came('2', 'a'), volatile, came('3', 'a')];
     expect(await sameIds(sink, lease, asked), 'other volatile fields are not noted').toEqual(['1', '2']);
   });
 
-  it('replaces the bytes of rows of the same content once a day, all of them in one run', async () => {
+  it('replaces the bytes of a row of the same content once a day', async () => {
     const { sink, lease } = await bench().hold();
-    const sameIn = async (run: string, bytes: string): Promise<readonly string[]> => {
-      await sink.startRun(lease, bench().plan(run));
-      return await sameIds(sink, lease, [came('1', bytes), came('2', bytes)]);
+    const after = async (run: string, ms: number, bytes: string): Promise<boolean> => {
+      bench().clock.advance(ms);
+      const one = came('1', bytes);
+      expect(await walk(bench(), { sink, lease }, run, [one])).toMatchObject({ updated: 0 });
+      return (await sameIds(sink, lease, [one])).length > 0;
     };
-    const both = (bytes: string) => [came('1', bytes), came('2', bytes)];
-    await walk(bench(), { sink, lease }, 'r1', both('a'));
-    bench().clock.advance(hourMs);
-    const { commit } = await bench().walking('r2', {}, { sink, lease });
-    await commit([came('1', 'b')]);
-    await commit([came('2', 'b')]);
-    expect(await sameIds(sink, lease, both('b')), 'the first time').toEqual(['1', '2']);
-    await commit([], { seal: sealed });
-    bench().clock.advance(dayMs - 1);
-    await walk(bench(), { sink, lease }, 'r3', both('c'));
-    expect(await sameIn('r4', 'b'), 'less than a day later').toEqual(['1', '2']);
-    bench().clock.advance(1);
-    await walk(bench(), { sink, lease }, 'r5', both('d'));
-    expect(await sameIn('r6', 'd'), 'a day later').toEqual(['1', '2']);
+    expect(await after('r1', 0, 'a')).toBe(true);
+    expect(await after('r2', hourMs, 'b'), 'on the day of its last write').toBe(false);
+    expect(await after('r3', 13 * hourMs, 'c'), 'after midnight').toBe(true);
+    expect(await after('r4', hourMs, 'd'), 'on the day of the last bytes').toBe(false);
+    expect(await after('r5', dayMs, 'e')).toBe(true);
+    expect(await bench().rows()).toMatchObject([{ _seq: 1, _run_id: 'r1' }]);
   });
+
+  it.each([
+    ['the same values, then others', [came('1', 'b'), came('1', 'c', 'Bea')], 'c'],
+    ['other values, then those of before', [came('1', 'b', 'Bea'), came('1', 'c')], 'c'],
+    ['other values, then the same in other bytes', [came('1', 'b', 'Bea'), came('1', 'c', 'Bea')], 'b'],
+    ['values of unknown bytes, then of known ones', [unknown('1', 'Bea'), came('1', 'b', 'Bea')], 'b'],
+  ])(
+    'marks a row that a page shows twice with the bytes of what it holds: %s',
+    async (_what, both, bytes) => {
+      const { sink, lease } = await bench().hold();
+      await walk(bench(), { sink, lease }, 'r1', [came('1', 'a')]);
+      bench().clock.advance(dayMs);
+      await walk(bench(), { sink, lease }, 'r2', both);
+      expect(await bench().rows()).toMatchObject([{ name: both[1]?.values[2] }]);
+      const known = ['a', 'b', 'c'].map((one) => came('1', one));
+      expect(await Promise.all(known.map(async (one) => await sameIds(sink, lease, [one])))).toEqual(
+        ['a', 'b', 'c'].map((one) => (one === bytes ? ['1'] : [])),
+      );
+    },
+  );
 
   everywhere('remembers nothing of a commit that was rolled back', async () => {
     const { sink, lease } = await bench().hold();
-    await walk(bench(), { sink, lease }, 'r1', [member('1'), came('2', 'a')]);
+    await walk(bench(), { sink, lease }, 'r1', [unknown('1'), came('2', 'a')]);
     const { commit } = await bench().walking('r2', {}, { sink, lease });
     const other = { ...member('3'), whole: () => member('4') };
     const both = [came('1', 'a'), came('2', 'a')];
@@ -712,11 +670,25 @@ export function sameBytes(kind: SinkKind): void {
     const { sink, lease } = await bench().hold();
     const { rawKey } = await sink.startRun(lease, bench().plan('r1'));
     expect(rawKey).toMatch(/^[0-9a-f]{64}$/);
+    expect(await sink.history.rawKey(news)).toBe(rawKey);
     await lease[Symbol.asyncDispose]();
     const again = await sink.acquire(identity());
     expect(await sink.startRun(again, bench().plan('r2'))).toMatchObject({ rawKey });
     const other = await sink.acquire(identity({ connector: 'other' as typeof news }));
     expect((await sink.startRun(other, bench().plan('r3'))).rawKey).not.toBe(rawKey);
+  });
+
+  const scope = resetScope({ entity: members, tables: [membersTable], withData: false });
+  it.each([
+    ['a reset', async (sink: Sink) => void (await sink.repair.reset(news, scope))],
+    ['another address', async (sink: Sink) => void (await sink.repair.adopt(identity(), instant(start)))],
+  ])('takes no row for the same after %s: the connector has another key', async (_what, change) => {
+    await bench().read('r1', [came('1', 'a')]);
+    await using sink = await bench().open();
+    const before = await sink.history.rawKey(news);
+    await change(sink);
+    expect(await sink.history.rawKey(news)).toMatch(/^[0-9a-f]{64}$/);
+    expect(await sink.history.rawKey(news)).not.toBe(before);
   });
 }
 

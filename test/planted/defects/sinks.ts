@@ -8,8 +8,8 @@ export const sinkDefects: readonly Defect[] = [
   {
     id: 'returned-row-stays-deleted',
     name: 'classifyMet',
-    find: 'if (isDifferent || isEdited || deletedAt !== null)',
-    replace: 'if (isDifferent || isEdited || (deletedAt !== null && hash !== record.hash))',
+    find: 'if (isDifferent || deletedAt !== null)',
+    replace: "if (isDifferent || (deletedAt !== null && difference !== 'same'))",
     because: 'A record that returns with the same content stays deleted.',
     foundBy: 'test/sinks/decisions.test.ts',
   },
@@ -193,11 +193,11 @@ export const sinkDefects: readonly Defect[] = [
   {
     id: 'reset-remembers-bytes',
     name: 'readAgain',
-    find: "['_sync_missing', '_sync_seen', '_sync_raw']",
-    replace: "['_sync_missing', '_sync_seen']",
+    find: 'await forgetHashes(tx, connector);',
+    replace: '',
     because: 'After a reset, records with the same bytes are skipped and not parsed again.',
     foundBy: contract,
-    titled: 'read again after a reset',
+    titled: 'after a reset',
   },
   {
     id: 'overtaken-holder-writes',

@@ -37,7 +37,6 @@ describe('SQLite tables', () => {
       '_run_id',
       '_seq',
       '_hash',
-      '_volatile_hash',
       '_deleted_at',
       '_partition',
     ]);

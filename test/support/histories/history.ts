@@ -180,7 +180,6 @@ export function memberRecord(id: string, { list, version, opens: count }: Member
     },
     {
       file,
-      volatileHash: String(count).padStart(32, '0'),
       ...(version % 4 === 3 ? { extra: JSON.stringify({ later: version, wide: `w\u0000${id}` }) } : {}),
     },
   );
@@ -883,7 +882,7 @@ export async function storedState(bench: Bench): Promise<Readonly<Record<string,
       .map(({ name, type }) => (type === 'integer' ? `CAST("${name}" AS TEXT) AS "${name}"` : `"${name}"`))
       .join(', ');
     const rows = await bench.ledger(
-      `SELECT _row, ${names}, _extra, _first_seen_at, _changed_at, _run_id, _hash, _volatile_hash, _deleted_at, _partition FROM news__${entity}`,
+      `SELECT _row, ${names}, _extra, _first_seen_at, _changed_at, _run_id, _hash, _deleted_at, _partition FROM news__${entity}`,
     );
     state[entity] = ordered(rows.map((row) => plain({ ...row, _partition: nameOf(row['_partition']) })));
   }

@@ -190,7 +190,7 @@ function tableWriter(db: Database.Database, table: EntityTable, entity: Entity, 
   const name = quoted(tableName(connector, table.entity));
   const statements = createTableSql(sqliteTableDialect, tableName(connector, table.entity), table);
   for (const sql of statements) db.exec(sql);
-  const own = ['_extra', '_hash', '_volatile_hash', '_changed_at', '_run_id', '_seq'];
+  const own = ['_extra', '_hash', '_changed_at', '_run_id', '_seq'];
   const written = [...table.columns.map((column) => column.name), ...own].map(quoted);
   const write = db
     .prepare<[...unknown[], string], number>(
@@ -206,8 +206,8 @@ function tableWriter(db: Database.Database, table: EntityTable, entity: Entity, 
   const prepared = preparedAs(table, entity);
   return {
     store: (raw: JsonObject): number => {
-      const { values, extra, hash, volatileHash } = prepared(raw);
-      return write.get(...values, extra, hash, volatileHash, now, 'r1', nextSeq(), now) ?? 0;
+      const { values, extra, hash } = prepared(raw);
+      return write.get(...values, extra, hash, now, 'r1', nextSeq(), now) ?? 0;
     },
     tombstone: (row: number) => void mark.run(now, now, nextSeq(), row),
   };
