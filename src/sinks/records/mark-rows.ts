@@ -247,7 +247,7 @@ export function closeVersionsOf(name: string, versions: string, place: TablePlac
       AND (NOT ${isChanged} OR t._valid_from IS NOT NULL OR t._valid_seq IS NOT NULL OR :now <= t._changed_at)`;
   return (tx, rows, now) => {
     if (rows.length === 0) return;
-    const v = rows.map(({ row, seq, isSame }) => ({ row, seq, is_same: Number(isSame) }));
+    const v = rows.map(({ row, seq, isSame }) => ({ row, seq, isSame: Number(isSame) }));
     if (kept.isOn) tx.put(close, { v, now });
     tx.put(begin, { v, now });
   };
