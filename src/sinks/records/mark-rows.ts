@@ -96,7 +96,7 @@ function undoing(name: string, versions: string, place: TablePlace, close: Close
   const withVersion =
     kept === undefined
       ? `FROM ${name} AS t`
-      : `, b._seq AS version, b._deleted_at AS was_deleted_at, b._hash = t._hash OR ${isOlder} AS is_same
+      : `, b._seq AS version, b._deleted_at AS was_deleted_at, (b._hash = t._hash AND b._hash <> '') OR ${isOlder} AS is_same
       FROM ${name} AS t LEFT JOIN ${versions} AS b ON b._row = t._row
         AND b._seq = (SELECT max(one._seq) FROM ${versions} AS one
           WHERE one._row = t._row AND (one._run_id <> :run OR one._valid_from < :startedAt))
