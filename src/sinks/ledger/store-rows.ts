@@ -23,7 +23,7 @@ import { endMissing, meetElsewhere, type RowAt } from './deletes/noted-rows.ts';
 import { noteFiles, type FileNote } from './downloads/ledger-files.ts';
 import type { Commit } from './ledger.ts';
 import { doubtListings, livePartitions } from './partitions/due-partitions.ts';
-import type { PlannedTable, RowHash, WrittenRow } from './driver.ts';
+import type { PlannedTable, WrittenRow } from './driver.ts';
 import { noteStored, tableNumbers, type TableNumbers } from './tables.ts';
 
 /** Facts about a commit's records, read before the records are met. */
@@ -200,7 +200,10 @@ async function writeBatch(
   await table.write(tx, written, stamp);
   const rowOwners = [...owners].map(([row, owner]) => ({ row, owner }));
   table.setOwners(tx, rowOwners);
-  table.setHashes(tx, hashes);
+  table.setHashes(
+    tx,
+    Array.from(hashes, ([row, hash]) => ({ row, hash })),
+  );
   meetElsewhere(tx, { ...of, origin: current.origin }, elsewhere);
   if (isAnyMissing) endMissing(tx, of, [...firstMet]);
   await noteFiles(tx, of, files);
@@ -233,7 +236,7 @@ function newBatch(entity: EntityName, table: PlannedTable, rows: BatchRows) {
     written: [] as WrittenRow[],
     owners: new Map<number, number>(),
     /** Of rows that other bytes show with the same values. */
-    hashes: [] as RowHash[],
+    hashes: new Map<number, string>(),
     elsewhere: [] as RowAt[],
     /** Stored rows that this chain has met for the first time. */
     firstMet: new Set<number>(),
@@ -321,7 +324,7 @@ function meetRow(
   } else {
     const isOther = difference === 'same' && record.partial === undefined && !shown.isInsertOnly;
     if (isOther && takesHash(stored, record, stamp.now)) {
-      batch.hashes.push({ row, hash: storedHash(record, stamp.now) });
+      batch.hashes.set(row, storedHash(record, stamp.now));
     }
     if (owner !== stored.owner) batch.rows.set(record.keyText, { ...stored, owner });
   }
@@ -332,7 +335,7 @@ function meetRow(
 
 /** The row is from now on as the record has left it. */
 function noteWritten(
-  { rows, contents }: Batch,
+  { rows, contents, hashes }: Batch,
   row: number,
   record: PreparedRecord,
   now: Instant,
@@ -340,6 +343,7 @@ function noteWritten(
 ): void {
   rows.set(record.keyText, { row, hash: storedHash(record, now), changedAt: now, deletedAt: null, owner });
   contents.delete(row);
+  hashes.delete(row);
 }
 
 /** How the record differs from its row. */
