@@ -296,10 +296,12 @@ function insertRow(
 function meetRow(
   meeting: Meeting,
   batch: Batch,
-  record: PreparedRecord,
+  given: PreparedRecord,
   { stored, shown }: { readonly stored: StoredRow; readonly shown: ShownRows },
 ): MetRecord['kind'] {
   const { row } = stored;
+  // Before it is parsed, a record has no values to compare.
+  const record = hasHash(stored, given) ? given : wholeOf(batch, given);
   const { current, stamp } = meeting.commit;
   const place = meetingPlace(stored, shown.owner);
   const owner = ownerOf(meeting, batch, stored, place, shown.owner);
