@@ -404,7 +404,6 @@ function randomValue(random: () => number, depth = 0): JsonValue {
     7,
     1.5,
     1e21,
-    2 ** 60,
     9_007_199_254_740_993n,
     2n ** 70n,
     '',
@@ -516,7 +515,10 @@ describe('the members by which a record is recognized', () => {
 
 describe('what is stored of a record', () => {
   it('is the same in every program of this reading version: raise it where this digest changes', () => {
-    const stored = recorded.map(({ record }) => compilePrepare(shapeOf(record))(record, {}));
+    const stored = recorded.map(({ record }) => {
+      const made = compilePrepare(shapeOf(record))(record, {});
+      return made.kind === 'refused' ? made : [made.record.keyText, made.record.values, made.record.extra];
+    });
     expect({
       readingVersion,
       digest: hash('sha256', writeJson(stored), 'hex').slice(0, 16),

@@ -1,12 +1,5 @@
 import { canonicalJson, canonicalJsonWithout } from '../../core/canonical-json.ts';
-import {
-  isJsonObject,
-  readFields,
-  readJson,
-  writeJson,
-  type JsonObject,
-  type JsonValue,
-} from '../../core/json.ts';
+import { isJsonObject, readFields, writeJson, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type {
   Column,
   ColumnValue,
@@ -153,13 +146,13 @@ function pathsIn(paths: ContentShape['volatile'], field: string): ContentShape['
 }
 
 function extraFields(extra: string | null): JsonObject {
-  const fields = extra === null ? {} : readable(() => readJson(extra), extra);
+  const fields = extra === null ? {} : readable(() => readFields(extra), extra);
   return isJsonObject(fields) ? fields : { '': fields };
 }
 
 /** -0 and 0 are one value: the lines of JSONL and the columns of SQLite keep no sign of it. */
 function withoutSigns(json: string): string {
-  return json.includes('-0.0') ? writeJson(readJson(json)) : json;
+  return json.includes('-0.0') ? writeJson(readFields(json)) : json;
 }
 
 /** A text that was edited by hand may no longer be JSON. */

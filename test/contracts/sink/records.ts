@@ -450,6 +450,11 @@ export function unparsedRecords(kind: SinkKind): void {
         void (await sink.repair.storeRecord(lease, 'r2' as Started['run'], members, member('1', 'Bea'))),
     ],
     [
+      'another page has left it with nothing but its key',
+      async ({ sink, lease }: Stored) =>
+        await store(sink, lease, record(membersTable, { list_id: 'a', id: '1' })),
+    ],
+    [
       'a later run began, whose first page has changed it',
       async ({ sink, lease }: Stored) => {
         await sink.startRun(lease, bench().plan('r3'));
@@ -467,6 +472,17 @@ export function unparsedRecords(kind: SinkKind): void {
     await store(sink, lease, record, run ?? 'r2');
     expect(parsed).toEqual(['1 Ada']);
     expect(await bench().rows()).toMatchObject([{ id: '1', name: 'Ada' }]);
+  });
+
+  it('takes no row for changed that has the same values in other bytes by now', async () => {
+    const { sink, lease } = await bench().hold();
+    await walk(bench(), { sink, lease }, 'r1', [came('1', 'a')]);
+    bench().clock.advance(dayMs);
+    await sink.startRun(lease, bench().plan('r2'));
+    const record = await looked({ sink, lease }, came('1', 'a'), []);
+    await store(sink, lease, came('1', 'b'));
+    await store(sink, lease, record);
+    expect(await bench().rows()).toMatchObject([{ id: '1', _run_id: 'r1' }]);
   });
 
   everywhere('looks again for a row that it found beside a commit', async () => {

@@ -420,11 +420,11 @@ export function resetting(kind: SinkKind): void {
     resetScope({ withData: false, now: instant(bench().clock.now()), ...change });
   const ofMembers = { entity: members, tables: [membersTable, opensTable] };
   const theirs = [members, opens].map((entity) => ({ connector: news, entity }));
-  /** Without the notes that the reset makes of itself. */
+  /** Without the notes that the reset makes of itself, and without the key of hashes, which it replaces. */
   const contents = async (without: readonly StoredEntity[]): Promise<readonly string[]> =>
-    (await kind.contents(bench().folder, without)).filter(
-      (line) => !/^(_sync_actions: |_sync_commits: |sqlite_sequence: name=_sync_actions)/.test(line),
-    );
+    (await kind.contents(bench().folder, without))
+      .filter((line) => !/^(_sync_actions: |_sync_commits: |sqlite_sequence: name=_sync_actions)/.test(line))
+      .map((line) => line.replace(/\braw_key=[0-9a-f]{64}/, ''));
 
   /** A run that meets these members; it has not ended. */
   const again = async (on: Partial<Held>, run: string, ids: readonly string[]): Promise<RunInHand> =>
