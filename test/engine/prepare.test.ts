@@ -524,7 +524,7 @@ describe('what is stored of a record', () => {
       digest: hash('sha256', writeJson(stored), 'hex').slice(0, 16),
     }).toMatchInlineSnapshot(`
       {
-        "digest": "7b2e327b77d3cec5",
+        "digest": "947afcbd504399b7",
         "readingVersion": 1,
       }
     `);
