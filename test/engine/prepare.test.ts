@@ -525,7 +525,7 @@ describe('what is stored of a record', () => {
     }).toMatchInlineSnapshot(`
       {
         "digest": "947afcbd504399b7",
-        "readingVersion": 1,
+        "readingVersion": 2,
       }
     `);
   });

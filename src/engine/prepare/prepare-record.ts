@@ -36,7 +36,7 @@ import { compileCompare } from './row-content.ts';
 /**
  * Version to be raised when the same bytes are stored differently: rows that were stored before are then read again.
  */
-export const readingVersion = 1;
+export const readingVersion = 2;
 
 /** Larger records are quarantined: a row of this size would stall every reader of the table. */
 export const maxRecordChars = 16 * 1024 * 1024;
