@@ -72,7 +72,12 @@ export type CompareContent = (
 
 /** The text of a key's parts: parts that a store reads back give the same text again. */
 export function keyTextOf(parts: readonly ColumnValue[]): string {
-  return `[${parts.map((part) => (typeof part === 'string' ? JSON.stringify(part) : String(part))).join(',')}]`;
+  let text = '[';
+  for (const part of parts) {
+    if (text !== '[') text += ',';
+    text += typeof part === 'string' ? JSON.stringify(part) : String(part);
+  }
+  return `${text}]`;
 }
 
 /** The parts of a key's text (`keyTextOf`) as columns hold them; null for a text that is no key of `length` parts. */

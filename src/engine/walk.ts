@@ -1,5 +1,5 @@
-import { hash } from 'node:crypto';
 import * as z from 'zod';
+import { textNumber } from '../core/text-number.ts';
 import type { Entity } from '../definitions/definition.ts';
 import type { Partition, Position, Seal, WalkFailure, Absence, Proof } from '../sinks/partition.ts';
 import {
@@ -104,7 +104,7 @@ const mostRepeats = 32;
  */
 const mostRereads = 4;
 
-const hashes = z.array(z.string()).readonly();
+const hashes = z.array(z.number()).readonly();
 
 /**
  * Whether a walk gets anywhere, whatever its strategy: kept in its position, so that it survives a kill. A key that was
@@ -182,7 +182,7 @@ export function afterRecords(
 export function afterKeys(progress: WalkProgress, keys: readonly string[], isFurther: boolean): WalkProgress {
   const { before, since, sinceSample } = progress;
   const stalled = isFurther ? 0 : progress.stalled + 1;
-  const met = keys.map((key) => hash('sha256', key, 'hex').slice(0, 8));
+  const met = keys.map((key) => textNumber(key) % 2 ** 32);
   const sample = withSmallest(progress.sample, met);
   const read = since + Math.max(1, keys.length);
   return sample === progress.sample
@@ -207,11 +207,11 @@ export function stuckBecause({ stalled, before, since, sinceSample }: WalkProgre
 }
 
 /** The sample itself where none of `met` belongs into it. */
-function withSmallest(sample: readonly string[], met: readonly string[]): readonly string[] {
+function withSmallest(sample: readonly number[], met: readonly number[]): readonly number[] {
   const largest = sample.length < sampleSize ? null : (sample.at(-1) ?? null);
-  const known = new Set(sample);
-  const joining = new Set(met.filter((one) => (largest === null || one < largest) && !known.has(one)));
-  return joining.size === 0 ? sample : [...sample, ...joining].toSorted().slice(0, sampleSize);
+  const joining = new Set(met.filter((one) => (largest === null || one < largest) && !sample.includes(one)));
+  if (joining.size === 0) return sample;
+  return [...sample, ...joining].toSorted((one, other) => one - other).slice(0, sampleSize);
 }
 
 /**

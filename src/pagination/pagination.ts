@@ -10,6 +10,7 @@ import {
   type JsonObject,
 } from '../core/json.ts';
 import type { Params } from '../core/records.ts';
+import { textNumber } from '../core/text-number.ts';
 import type { Doubt, PageLength, Position, Proof } from '../sinks/partition.ts';
 import type { Entity } from '../definitions/definition.ts';
 import {
@@ -210,22 +211,10 @@ export function countMarks(): (before: number | null, marks: readonly string[]) 
     if (before !== seen.count() || seen.count() + marks.length > mostMarks) return null;
     for (const mark of marks) {
       if (seen.count() * 2 >= seen.size) seen = seen.doubled();
-      seen.add(numberOf(mark));
+      seen.add(textNumber(mark) + 1);
     }
     return seen.count();
   };
-}
-
-/** 52 bits of a text and one more, so that none is 0. */
-function numberOf(text: string): number {
-  let [high, low] = [0x811c9dc5, 0x9dc5811c];
-  for (let index = 0; index < text.length; index += 1) {
-    const code = text.charCodeAt(index);
-    high = Math.imul(high ^ code, 0x01000193);
-    low = Math.imul(low ^ code, 0x85ebca6b);
-    low ^= low >>> 13;
-  }
-  return 2 ** 52 + ((high ^ (high >>> 15)) & 0xfffff) * 2 ** 32 + (low >>> 0);
 }
 
 /** A set of numbers other than 0, at most half as many as its `size`, in eight bytes each. */

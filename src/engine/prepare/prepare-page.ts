@@ -10,7 +10,7 @@ import { styleOf } from '../../pagination/pagination-of.ts';
 import type { ChangeSpan } from '../../pagination/pagination.ts';
 import { compileChangeSpan, countUndated } from './change-span.ts';
 import { compilePrepareBytes, type ShownRecord } from './prepare-bytes.ts';
-import { compileCompare } from './row-content.ts';
+import { compileCompare, compileContentText } from './row-content.ts';
 import {
   compileFindChildren,
   markerField,
@@ -34,6 +34,7 @@ import {
   recordShape,
   type RecordShape,
   explodedShape,
+  shortHash,
 } from './prepare-record.ts';
 import { acceptEverything, type SchemaPolicies, type SchemaPolicy } from './schema-policy.ts';
 import type { FoundRow, LookedRecord } from '../../sinks/stored-keys.ts';
@@ -147,7 +148,9 @@ function emptyPage(partition: Partition, alreadyRead: number, settledMs: number)
 /** Adds a record to its page. It reads only the record's `glance`. */
 function compileAddRecord(run: PreparingRun, entity: Entity): (page: Page, shown: ShownRecord) => void {
   const policyOf = (table: EntityName) => run.policies.get(table) ?? acceptEverything;
-  const readRecord = compileReadRecord(run, entity, recordShape(entity, policyOf(entity.name)));
+  const shape = recordShape(entity, policyOf(entity.name));
+  const readRecord = compileReadRecord(run, entity, shape);
+  const markOf = compileMark(entity, shape);
   const explode = compileExplode(entity, policyOf(entity.explode?.into ?? entity.name));
   const findChildren = compileFindChildren(run, entity);
   const withHash = compileHashKey(entity);
@@ -197,7 +200,7 @@ function compileAddRecord(run: PreparingRun, entity: Entity): (page: Page, shown
       return;
     }
     const { record } = prepared;
-    marks.push(markOf(entity, record, raw));
+    marks.push(markOf(record, raw));
     keys.push(record.keyText);
     if (isPartial(entity, raw)) {
       rows.push(asPartial(entity, record, shown.records.value(shown.index)));
@@ -224,12 +227,23 @@ function withPlace(refused: Quarantined, { records, index }: ShownRecord): Quara
  * The key, and the value a sorted listing is sorted by: a record that moved is another place in it. Where changes move
  * it, times may be too coarse to show a second one: then all of its content counts.
  */
-function markOf(entity: Entity, record: PreparedRecord, raw: JsonValue): string {
-  if (entity.order === null || !isJsonObject(raw)) return record.keyText;
-  const value = raw[entity.order.field] ?? null;
-  const place = typeof value === 'string' ? value : wholeJson(value);
-  const content = entity.order.field === entity.incremental?.field ? `@${record.hash}` : '';
-  return `${record.keyText}@${place}${content}`;
+function compileMark(entity: Entity, shape: RecordShape) {
+  const { order, incremental, volatile } = entity;
+  const { columns } = shape.table;
+  const textOf = compileContentText(shape);
+  const contentOf = (record: PreparedRecord): string => {
+    if (order?.field !== incremental?.field) return '';
+    if (volatile.length === 0) return `@${record.hash}`;
+    // Every answer has other bytes of the same record.
+    return `@${shortHash(textOf({ ...(record.whole?.() ?? record), columns }))}`;
+  };
+
+  return (record: PreparedRecord, raw: JsonValue): string => {
+    if (order === null || !isJsonObject(raw)) return record.keyText;
+    const value = raw[order.field] ?? null;
+    const place = typeof value === 'string' ? value : wholeJson(value);
+    return `${record.keyText}@${place}${contentOf(record)}`;
+  };
 }
 
 function idOf(raw: JsonValue): string {

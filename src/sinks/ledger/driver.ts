@@ -1,3 +1,4 @@
+import { textNumber } from '../../core/text-number.ts';
 import { knownOrMade } from '../../core/grouped.ts';
 import type { JsonObject } from '../../core/json.ts';
 import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
@@ -400,14 +401,7 @@ const pageBytes = 4_096;
 /** A set of texts that keeps none of them: it knows for certain only what it does not hold. */
 function newKeySketch() {
   const pages = new Map<number, Uint8Array>();
-  // FNV-1a is cheap, and a text that meets another one costs no more than a look-up.
-  const placeOf = (text: string): number => {
-    let hash = 0x811c9dc5;
-    for (let index = 0; index < text.length; index += 1) {
-      hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);
-    }
-    return (hash ^ (hash >>> 24)) & (sketchBits - 1);
-  };
+  const placeOf = (text: string): number => textNumber(text) % sketchBits;
   return {
     mayHold: (text: string): boolean => {
       const place = placeOf(text);
