@@ -696,8 +696,8 @@ export function sameBytes(kind: SinkKind): void {
 
   const scope = resetScope({ entity: members, tables: [membersTable], withData: false });
   it.each([
-    ['a reset', async (sink: Sink) => void (await sink.repair.reset(news, scope))],
-    ['another address', async (sink: Sink) => void (await sink.repair.adopt(identity(), instant(start)))],
+    ['a reset', async (sink: Sink): Promise<unknown> => await sink.repair.reset(news, scope)],
+    ['another address', async (sink: Sink) => await sink.repair.adopt(identity(), instant(start))],
   ])('takes no row for the same after %s: the connector has another key', async (_what, change) => {
     await bench().read('r1', [came('1', 'a')]);
     await using sink = await bench().open();
