@@ -201,19 +201,6 @@ describe('prepareRecord', () => {
     for (const one of others) expect(compared(one, base)).toBe('content');
   });
 
-  it('compares volatile paths on their own, also in undeclared fields', () => {
-    const raw = (n: number, url: string, kind = 'k') => {
-      const signed = { url, kind };
-      return stored({ id: 'a', stats: { n }, cover: { type: 'file', file: signed }, audio: { signed } });
-    };
-    const base = raw(1, 'https://x/1');
-    expect(compared(raw(1, 'https://x/1'), base)).toBe('same');
-    expect(compared(raw(2, 'https://x/1'), base)).toBe('volatile');
-    expect(compared(raw(1, 'https://x/2'), base)).toBe('volatile');
-    expect(compared(raw(1, 'https://x/2', 'other'), base)).toBe('content');
-    expect(raw(1, 'https://x/2').extra).toContain('https://x/2');
-  });
-
   it.each([
     ['not-an-object', null],
     ['not-an-object', [1]],
@@ -355,17 +342,6 @@ describe('a column that was added for an undeclared field', () => {
       expect(after.keyText, what).toBe(before.keyText);
       expect(after.values.length).toBe(3 + evolved.length);
     }
-  });
-
-  it('tells every change of its value but that of null to nothing', () => {
-    const column = [{ name: 'city', type: 'string' }] as const;
-    const records = [{ city: 'Kyiv' }, { city: 'Lviv' }, { city: 7 }, { city: null }, {}].map((value) =>
-      prepared(column, { id: 'a', ...value }),
-    );
-    const told = records.map((one) => records.map((other) => one.compare(one, other) === 'same'));
-    expect(told).toEqual(
-      records.map((_, one) => records.map((__, two) => one === two || (one > 2 && two > 2))),
-    );
   });
 
   it('holds what fits it; what does not stays beside it, whole', () => {
