@@ -202,8 +202,8 @@ export const sinkDefects: readonly Defect[] = [
   {
     id: 'overtaken-holder-writes',
     name: 'openLocks',
-    find: 'await checkHeld(tx); const { takeSeqs, taken } = changeNumbers(() => newestSeq(tx));',
-    replace: 'const { takeSeqs, taken } = changeNumbers(() => newestSeq(tx));',
+    find: 'await checkHeld(tx); const before = rowsWritten.get();',
+    replace: 'const before = rowsWritten.get();',
     because: 'A run that another process has overtaken writes beside it.',
     foundBy: contract,
     titled: 'refuses every call of a holder that another one has overtaken',
