@@ -48,6 +48,8 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
   ],
   engine: [
     'core',
+    // Where the members of a page's records lie in its bytes.
+    'http/scan-json.ts',
     'definitions',
     'pagination',
     'source/source.ts',

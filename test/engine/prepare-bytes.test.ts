@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { canonicalJson } from '../../src/core/canonical-json.ts';
-import { readFields, type JsonObject } from '../../src/core/json.ts';
+import { readFields } from '../../src/core/json.ts';
 import type { EntityName } from '../../src/core/names.ts';
 import type { ColumnValue, FieldType, PreparedRecord } from '../../src/core/records.ts';
 import { compilePrepareBytes } from '../../src/engine/prepare/prepare-bytes.ts';
@@ -120,7 +120,7 @@ it('stores objects as they came, on one line and without letters as numbers', ()
 
 it('prepares the records that were recorded from real services', () => {
   for (const { record } of recorded) {
-    const id = { ...(record as JsonObject), id: 'one' };
+    const id = { ...record, id: 'one' };
     for (const indent of [0, 2]) {
       const [both] = bothOf(JSON.stringify({ result: [id] }, null, indent)) ?? [];
       if (both === undefined || both.bytes === null) throw new Error('expected a record');

@@ -17,7 +17,7 @@ type Row = { readonly id: number } & Readonly<Record<string, unknown>>;
 const seenTransitions = new Set<string>();
 /** Partitions that were led from or to a state that the printed table of transitions does not name. */
 const wrongMoves: string[] = [];
-/** Each look reads every partition; where there are so many, nothing is said. */
+/** Each look reads every partition: null where there are too many. */
 const mostRows = 40;
 
 /** From now on every transition of a partition is observed. Ends with what is returned. */

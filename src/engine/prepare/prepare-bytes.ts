@@ -29,8 +29,8 @@ export interface ShownRecord {
 const maxLevels = 200;
 
 /**
- * Prepares records as `compilePrepare` does, from the places of their members in the bytes of a page. Objects and arrays
- * are stored as they came: no value is made of them. Null: the record is to be prepared from its value.
+ * Prepares records as `compilePrepare` does, from the places of their members in the bytes of a page. Objects and
+ * arrays are stored as they came: no value is made of them. Null: the record is to be prepared from its value.
  */
 export function compilePrepareBytes(shape: RecordShape, hashOf: (values: string) => string) {
   const compiled = compileShape(shape);
@@ -133,8 +133,8 @@ interface PageNames {
 }
 
 /**
- * JSON text of the value. Names keep their order, and numbers their digits. It is written anew where that matters: files
- * of lines need it on one line, and some databases take no escape for half of a character.
+ * JSON text of the value. Names keep their order, and numbers their digits. It is written anew where that matters:
+ * files of lines need it on one line, and some databases take no escape for half of a character.
  */
 function jsonAt(names: PageNames, page: ScannedPage, start: number, end: number, flags: number): string {
   if ((flags & valueFlags.uneven) !== 0) return wholeJson(valueOf(page, start, end));
@@ -158,8 +158,7 @@ function cellOf(
   const byte = page.bytes[start] ?? 0;
   if (byte === 0x6e) return null;
   // Equal keys have one text.
-  if (isKey && (byte === openingBrace || byte === 0x5b))
-    return toColumnValue({ type }, valueOf(page, start, end));
+  if (isKey && isNested(byte)) return toColumnValue({ type }, valueOf(page, start, end));
   switch (type) {
     case 'string': {
       if (byte !== 0x22) return undefined;
@@ -171,7 +170,7 @@ function cellOf(
     case 'array':
       return byte === 0x5b ? jsonAt(names, page, start, end, flags) : undefined;
     case 'any':
-      if (byte === openingBrace || byte === 0x5b) return jsonAt(names, page, start, end, flags);
+      if (isNested(byte)) return jsonAt(names, page, start, end, flags);
       break;
     case 'boolean':
       return byte === 0x74 ? 1 : byte === 0x66 ? 0 : undefined;
@@ -180,6 +179,11 @@ function cellOf(
       if (byte === 0x22 || byte >= 0x5b) return undefined;
   }
   return toColumnValue({ type }, valueOf(page, start, end));
+}
+
+/** Whether an object or an array begins with this byte. */
+function isNested(byte: number): boolean {
+  return byte === openingBrace || byte === 0x5b;
 }
 
 const anObject: JsonObject = {};

@@ -50,8 +50,8 @@ export type Prepared = { readonly drift: readonly FieldDrift[] } & (
 /**
  * Turns a raw value into a row of `shape.table`, or a quarantined record. Only ignored fields are dropped: the rest
  * goes to `extra`. `inject` (field -> value) wins over the record's own value, which goes to `extra`. Throws
- * `SyncError` SCHEMA_CHANGED where the policy wants it. `hashOf`: as of `recordHash`; `row`: the record as it was looked
- * for, or null.
+ * `SyncError` SCHEMA_CHANGED where the policy wants it. `hashOf`: as of `hashOfRecord`; `row`: the record as it was
+ * looked for, or null.
  */
 export function compilePrepare(shape: RecordShape, hashOf: (values: string) => string = () => '') {
   const compiled = compileShape(shape);

@@ -1,14 +1,6 @@
 import { canonicalJson, canonicalJsonWithout } from '../../core/canonical-json.ts';
 import { isJsonObject, readFields, writeJson, type JsonObject, type JsonValue } from '../../core/json.ts';
-import type {
-  Column,
-  ColumnValue,
-  CompareContent,
-  EntityTable,
-  FieldType,
-  PreparedRecord,
-  RowContent,
-} from '../../core/records.ts';
+import type { ColumnValue, CompareContent, EntityTable, FieldType, RowContent } from '../../core/records.ts';
 
 /** Decides which values of a row count as its content. */
 export interface ContentShape {
@@ -19,83 +11,32 @@ export interface ContentShape {
   readonly filledFrom?: ReadonlyMap<string, string>;
 }
 
-type Row = Pick<PreparedRecord, 'values' | 'extra'>;
+const nothingSkipped: ReadonlySet<string> = new Set();
 
 /**
- * Compares a record with a row by their values: another order of names, another spelling of a number or of a text, and a
- * column added since are no difference.
+ * Compares a record with a row by their values. Another order of names, another spelling of a number or of a text, and a
+ * column added since make no difference.
  */
 export function compileCompare(shape: ContentShape): CompareContent {
-  const { columns } = shape.table;
+  const { table, volatile, filledFrom } = shape;
   const textOf = compileText(shape);
-  const hasCopies = (shape.filledFrom?.size ?? 0) > 0;
-  let layout: Layout = { columns, places: columns.map((_, index) => index), others: [] };
 
   return (record, row) => {
-    if (row.columns !== layout.columns) layout = layoutOf(columns, row.columns);
-    const [own, stored] = hasCopies
-      ? wholeRows(columns, record, row)
-      : differingCells(columns, layout, record, row);
-    if (own.columns.length === 0 && stored.columns.length === 0 && own.extra === stored.extra) return 'same';
-    if (textOf(own, shape.volatile) !== textOf(stored, shape.volatile)) return 'content';
-    if (shape.volatile.length === 0 || textOf(own, []) === textOf(stored, [])) return 'same';
-    return 'volatile';
+    const own = { ...record, columns: table.columns };
+    // Fields that depend on each other are read together.
+    const equal = filledFrom === undefined || filledFrom.size === 0 ? equalFields(own, row) : nothingSkipped;
+    const isSame = (paths: ContentShape['volatile']): boolean =>
+      textOf(own, paths, equal) === textOf(row, paths, equal);
+    if (!isSame(volatile)) return 'content';
+    return volatile.length === 0 || isSame([]) ? 'same' : 'volatile';
   };
 }
 
-/** Where a stored row has the columns of the records. */
-interface Layout {
-  readonly columns: readonly Column[];
-  /** For each column of the records, the place of the stored one; -1: it is not stored. */
-  readonly places: readonly number[];
-  /** Places of stored columns that the records do not have. */
-  readonly others: readonly number[];
-}
-
-function layoutOf(own: readonly Column[], stored: readonly Column[]): Layout {
-  const names = new Set(own.map(({ name }) => name));
-  return {
-    columns: stored,
-    places: own.map(({ name }) => stored.findIndex((column) => column.name === name)),
-    others: stored.flatMap(({ name }, index) => (names.has(name) ? [] : [index])),
-  };
-}
-
-function wholeRows(columns: readonly Column[], { values, extra }: Row, row: RowContent) {
-  return [{ columns, values, extra }, row] as const;
-}
-
-/** Most rows differ in a few cells: only those are worth reading. */
-function differingCells(
-  columns: readonly Column[],
-  { places, others }: Layout,
-  { values, extra }: Row,
-  row: RowContent,
-): readonly [RowContent, RowContent] {
-  const differing: Column[] = [];
-  const [own, stored]: [ColumnValue[], ColumnValue[]] = [[], []];
-  let isExtraRead = extra !== row.extra;
-  for (const [index, column] of columns.entries()) {
-    const [left, right] = [values[index] ?? null, row.values[places[index] ?? -1] ?? null];
-    if (left === right) continue;
-    differing.push(column);
-    own.push(left);
-    stored.push(right);
-    // Undeclared fields are one content, wherever they lie.
-    isExtraRead ||= column.isEvolved === true;
-  }
-  for (const index of others) {
-    const [column, value] = [row.columns[index], row.values[index] ?? null];
-    if (column === undefined || value === null) continue;
-    differing.push(column);
-    own.push(null);
-    stored.push(value);
-    isExtraRead = true;
-  }
-  return [
-    { columns: differing, values: own, extra: isExtraRead ? extra : null },
-    { columns: differing, values: stored, extra: isExtraRead ? row.extra : null },
-  ];
+/** Names of the columns with one value in both. */
+function equalFields(own: RowContent, row: RowContent): ReadonlySet<string> {
+  const stored = new Map(row.columns.map(({ name }, index) => [name, row.values[index] ?? null]));
+  const equal = own.columns.filter(({ name }, index) => (own.values[index] ?? null) === stored.get(name));
+  return new Set(equal.map(({ name }) => name));
 }
 
 /**
@@ -104,7 +45,7 @@ function differingCells(
  */
 export function compileContentText(shape: ContentShape): (row: RowContent) => string {
   const textOf = compileText(shape);
-  return (row) => textOf(row, shape.volatile);
+  return (row) => textOf(row, shape.volatile, nothingSkipped);
 }
 
 function compileText({ table, filledFrom = new Map<string, string>() }: ContentShape) {
@@ -112,7 +53,11 @@ function compileText({ table, filledFrom = new Map<string, string>() }: ContentS
   const isDeclared = new Set(declared);
   const names = declared.toSorted();
 
-  return ({ columns, values, extra }: RowContent, ignored: ContentShape['volatile']): string => {
+  return (
+    { columns, values, extra }: RowContent,
+    ignored: ContentShape['volatile'],
+    skipped: ReadonlySet<string>,
+  ): string => {
     const fields = new Map<string, JsonValue>();
     const undeclared = Object.create(null) as Record<string, JsonValue>;
     for (const [name, value] of Object.entries(extraFields(extra))) {
@@ -120,7 +65,7 @@ function compileText({ table, filledFrom = new Map<string, string>() }: ContentS
     }
     for (const [index, { name, type }] of columns.entries()) {
       const cell = values[index] ?? null;
-      if (cell === null) continue;
+      if (cell === null || skipped.has(name)) continue;
       const value = readable(() => jsonOf(type, cell), cell);
       if (isDeclared.has(name)) fields.set(name, value);
       else if (value !== null) undeclared[name] = value;

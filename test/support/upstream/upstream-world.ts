@@ -139,7 +139,7 @@ function worldOf<Fake extends FakeServer>(fake: Fake & { readonly baseUrl: strin
   };
 }
 
-/** The address of every made-up service in the stored text, which is read once: no test has the time to read it again. */
+/** The address of every made-up service in the stored text, which is read once for all tests. */
 const anywhere = 'http://127.0.0.1/moved';
 const moved = new Map<string, ReturnType<typeof movedDefinition>>();
 
