@@ -14,8 +14,8 @@ export interface ContentShape {
 const nothingSkipped: ReadonlySet<string> = new Set();
 
 /**
- * Compares a record with a row by their values. Another order of names, another spelling of a number or of a text, and a
- * column added since make no difference.
+ * Compares a record with a row by their values. Another order of names, another spelling of a number or of a text, and
+ * a column added since make no difference.
  */
 export function compileCompare(shape: ContentShape): CompareContent {
   const { table, volatile, filledFrom } = shape;

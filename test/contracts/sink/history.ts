@@ -385,7 +385,7 @@ export function undoing(kind: SinkKind): void {
     expect(await next.tombstone([lists, members]), 'and they stay').toEqual({ lists: 0, members: 0 });
   });
 
-  /** The bytes of 1 are not known. r1 stores 1 to 3; r2 changes 1 and 2, adds 4 and 5, deletes 3; r3 changes 2 and 5. */
+  /** The bytes of 1 are unknown. r1 stores 1 to 3; r2 changes 1 and 2, adds 4 and 5, deletes 3; r3 changes 2 and 5. */
   async function written(change: Partial<RunPlan> = {}) {
     const ofMembers = {
       ...change,
