@@ -97,7 +97,8 @@ export function convertValue(type: FieldType, value: JsonValue): JsonValue {
     case 'number':
       return toNumber(value);
     case 'boolean':
-      return toBoolean(value);
+      if (value === 'true' || value === 'false') return value === 'true';
+      return typeof value === 'boolean' ? value : null;
     case 'object':
       return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : null;
     case 'array':
@@ -123,12 +124,6 @@ function toNumber(value: JsonValue): JsonValue {
   if (typeof value !== 'string' || value.trim() === '') return null;
   const number = Number(value);
   return Number.isFinite(number) ? number : null;
-}
-
-function toBoolean(value: JsonValue): JsonValue {
-  if (typeof value === 'boolean') return value;
-  if (value === 'true' || value === 'false') return value === 'true';
-  return null;
 }
 
 /** Formats of a time, in UTC. */
@@ -194,15 +189,12 @@ export function withTimes(
       const param = declared.get(name);
       if (param === undefined || !isClockValue(value, param)) return [name, value];
       // `as`: the definition was checked.
-      const text = textAt(value as unknown as ClockValue, ms);
+      const { days, format } = value as unknown as ClockValue;
+      const at = ms + days * dayMs;
+      const text = formats[format](new Date(at).toISOString(), at);
       return [name, param.type === 'integer' ? Number(text) : text];
     }),
   );
-}
-
-function textAt({ days, format }: ClockValue, ms: number): string {
-  const at = ms + days * dayMs;
-  return formats[format](new Date(at).toISOString(), at);
 }
 
 /**

@@ -109,7 +109,9 @@ function checkAuthentications(check: Checked, place: Place): void {
 }
 
 function checkAuthentication(auth: Authentication, shape: Shape, place: Place): void {
-  for (const [part, value] of valuesOf(auth)) {
+  for (const [part, given] of Object.entries(auth)) {
+    if (!valuePlaces.has(part)) continue;
+    const value = given as CredentialValue;
     if (value.kind === 'text' || !checkField(value.field, shape, place.at(part, 'field'))) continue;
     if (shape.fields[value.field]?.required === false) {
       const message = `expected a required field: without ${value.field} no one could sign in`;
@@ -148,13 +150,7 @@ function checkIssued(auth: IssuedAuthentication, shape: Shape, place: Place): vo
   }
 }
 
-/** The parts of an authentication that are values, by their key. */
-function valuesOf(auth: Authentication): readonly (readonly [string, CredentialValue])[] {
-  return Object.entries(auth).flatMap(([place, part]) =>
-    valuePlaces.has(place) ? [[place, part as CredentialValue] as const] : [],
-  );
-}
-
+/** The parts of an authentication that are values. */
 const valuePlaces: ReadonlySet<string> = new Set([
   'user',
   'password',

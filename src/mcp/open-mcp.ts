@@ -186,7 +186,8 @@ function openSessions() {
   return {
     /** Notes a call while it runs; ends another one where the request cancels that. */
     begin: ({ headers, body }: FastifyRequest, reply: FastifyReply, call: AbortController): void => {
-      const { id, method, params } = messageOf(body);
+      // Anything else is judged by the protocol's handler.
+      const { id, method, params } = Object(body) as Message;
       if (method === 'initialize') reply.header('mcp-session-id', randomUUID());
       const session = headers['mcp-session-id'];
       if (typeof session !== 'string') return;
@@ -203,11 +204,6 @@ interface Message {
   readonly id?: unknown;
   readonly method?: unknown;
   readonly params?: { readonly requestId?: unknown } | null;
-}
-
-/** Anything else is judged by the protocol's handler. */
-function messageOf(body: unknown): Message {
-  return typeof body === 'object' && body !== null ? body : {};
 }
 
 /** To the protocol's handler, which takes and gives what browsers know as requests and responses. */

@@ -56,17 +56,16 @@ function tool<Input extends z.ZodObject>({ input, run, ...about }: ToolParts<Inp
         error: (issue) =>
           issue.code === 'invalid_type' && issue.input === undefined ? 'is missing' : undefined,
       });
-      if (!read.success) throw usage(read.error.issues.slice(0, mostIssues).map(issueText).join('; '));
-      return await run(world, read.data, signal);
+      if (read.success) return await run(world, read.data, signal);
+      const issues = read.error.issues.slice(0, mostIssues);
+      throw usage(
+        issues.map(({ path, message }) => `${path.join('.') || 'arguments'}: ${message}`).join('; '),
+      );
     },
   };
 }
 
 const mostIssues = 5;
-
-function issueText({ path, message }: z.core.$ZodIssue): string {
-  return `${path.length === 0 ? 'arguments' : path.join('.')}: ${message}`;
-}
 
 // --- Entities: what is stored, and how it stands
 
@@ -312,7 +311,12 @@ function shownRecord(
 ): Readonly<Record<string, JsonValue>> {
   const { fields, most, from = 0 } = how;
   const columns = columnsOf(shown, stored);
-  checkFields(fields, [...columns.map(({ name }) => name), ...(shown.only === null ? ['_extra'] : [])]);
+  const known = [...columns.map(({ name }) => name), ...(shown.only === null ? ['_extra'] : [])];
+  const unknown = fields.find((name) => !known.includes(name));
+  if (unknown !== undefined) {
+    const hint = suggestName(unknown, known) || '.';
+    throw usage(`fields: there is no field "${unknown}"${hint} list_entities names them.`);
+  }
   const isAsked = (name: string): boolean => fields.length === 0 || fields.includes(name);
   // With a null prototype, a field called `__proto__` stays data.
   const members = Object.create(null) as Record<string, JsonValue>;
@@ -335,15 +339,6 @@ function shownWithin(...given: Parameters<typeof shownRecord>): ReturnType<typeo
   return jsonOf(whole).length <= mostAnswerChars || how.fields.length === 1
     ? whole
     : shownRecord(record, stored, shown, { ...how, most: Math.min(how.most, shortMost) });
-}
-
-function checkFields(fields: readonly string[], known: readonly string[]): void {
-  for (const name of fields) {
-    if (known.includes(name)) continue;
-    throw usage(
-      `fields: there is no field "${name}"${suggestName(name, known) || '.'} list_entities names them.`,
-    );
-  }
 }
 
 /** Characters of a value of a record that is requested as a whole. */

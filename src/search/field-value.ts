@@ -178,13 +178,9 @@ function copyPath(from: JsonObject, to: Members, path: FieldPath): void {
     const begun = copy[found];
     // Shown whole already, by way of a name with dots.
     if (begun === value) return;
-    const next = isMembers(begun) ? begun : (Object.create(null) as Members);
+    const next = (isJsonObject(begun) ? begun : Object.create(null)) as Members;
     copy[found] = next;
     copy = next;
     source = value;
   }
-}
-
-function isMembers(value: JsonValue | undefined): value is Members {
-  return isJsonObject(value);
 }

@@ -100,7 +100,7 @@ export function isLike({ signs }: LikePattern, text: string): boolean {
       runAt = sign;
       retryAt = at;
       sign += 1;
-    } else if (wanted !== undefined && (wanted.kind === 'one' || textOf(wanted) === characters[at])) {
+    } else if (wanted?.kind === 'one' || (wanted?.kind === 'literal' && wanted.text === characters[at])) {
       at += 1;
       sign += 1;
     } else if (runAt >= 0) {
@@ -112,10 +112,6 @@ export function isLike({ signs }: LikePattern, text: string): boolean {
     }
   }
   return signs.slice(sign).every(({ kind }) => kind === 'run');
-}
-
-function textOf(sign: Sign): string {
-  return sign.kind === 'literal' ? sign.text : '';
 }
 
 const plainText = /^[\0-\x7f]*$/;

@@ -160,10 +160,8 @@ function literal(text: string): string {
 
 /** `/tickets/{id}`, for `/tickets`. */
 function isOneOf(path: string, listing: string): boolean {
-  const rest = path.startsWith(listing.replace(/\/$/, ''))
-    ? path.slice(listing.replace(/\/$/, '').length)
-    : '';
-  return /^\/\{[^}/]+\}\/?$/.test(rest);
+  const root = listing.replace(/\/$/, '');
+  return path.startsWith(root) && /^\/\{[^}/]+\}\/?$/.test(path.slice(root.length));
 }
 
 /**

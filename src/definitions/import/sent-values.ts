@@ -162,7 +162,10 @@ function leftOutBy(
   const choices = typeof fallback === 'string' ? textsIn(schema, 'enum') : [];
   // In a connector.yaml the author chose the default, so it stays, unless another choice means all.
   const isChoice =
-    choices.length > 1 && (isPlain || choices.some(isWhole)) && !isWhole(text) && !isForm(name);
+    choices.length > 1 &&
+    (isPlain || choices.some(isWhole)) &&
+    !isWhole(text) &&
+    !form.test(wordsOf(name).join(' '));
   const isPart = isChoice || isDay(text, name) || /\blimit\s+\d/i.test(text);
   return isPart ? `its default (${oneLine(text, 100)}) may leave records out` : null;
 }
@@ -176,13 +179,9 @@ function isWhole(choice: string): boolean {
   return /^(?:all|any)$/i.test(choice);
 }
 
+/** Parameters that select the form of records, and not which of them are listed. */
 const form =
   /\b(?:sort|order|direction|format|fields|include|expand|lang|language|locale|units?|granularity|interval|mode)\b/;
-
-/** Whether the parameter selects the form of records, and not which of them are listed. */
-function isForm(name: string): boolean {
-  return form.test(wordsOf(name).join(' '));
-}
 
 const unsaid =
   /\bby default\b|\bdefault (?:query|filter)\b|\b(?:if|when|unless) (?:it is |they are )?(?:no|not|none|omitted|unspecified|absent|empty)\b/i;

@@ -375,11 +375,12 @@ function writeRequest(
 ): JsonObject {
   const { method, path } = operation;
   const isPost = method === 'POST';
-  const ofPaging = plan === null ? new Set<string>() : sentByPaging(plan);
+  // The paging of the definition sends it in another form.
+  const ofPaging = plan?.paging.kind === 'address' ? plan.paging.param?.name : undefined;
   const rules = operation.params.flatMap((param): readonly (readonly [string, JsonObject])[] => {
     const { name, sent, place, type, list, isRequired } = param;
     const isDeclared = declared === null ? isRequired && place !== 'header' : Object.hasOwn(declared, name);
-    if (!isDeclared || ofPaging.has(name)) return [];
+    if (!isDeclared || name === ofPaging) return [];
     const rule: Record<string, JsonValue> = {};
     if (sent !== name && place !== 'body') rule['as'] = sent;
     if (place === 'header') rule['in'] = 'header';
@@ -390,11 +391,6 @@ function writeRequest(
   });
   const sentAs = isPost ? { method, safe: true } : {};
   return { ...sentAs, path, ...stated({ params: Object.fromEntries(rules) }) };
-}
-
-/** Parameters that the paging of the definition sends in another form. */
-function sentByPaging({ paging }: EntityPlan): ReadonlySet<string> {
-  return new Set(paging.kind === 'address' && paging.param !== null ? [paging.param.name] : []);
 }
 
 // --- The text of the file

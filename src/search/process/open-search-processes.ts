@@ -3,23 +3,16 @@ import { startChild, type Child } from '../../child/start-child.ts';
 import type { Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { JsonObject } from '../../core/json.ts';
-import type { ConnectorName } from '../../core/names.ts';
-import type { Entity } from '../../definitions/definition.ts';
 import { withoutMask } from '../../definitions/record-masks.ts';
 import { orAborted, takeSlot, within } from '../../http/or-aborted.ts';
 import { checkSize, searchLimits, tooSlow } from '../search-request.ts';
 import type { SearchOptions } from '../open-search.ts';
-import type { StatedAnswer } from '../search-target.ts';
+import type { Searched, StatedAnswer } from '../search-target.ts';
 
 /** One search: the table that it reads, and its request. */
-export interface SearchCall {
+export interface SearchCall extends Searched {
   /** A SQLite sink. */
   readonly file: string;
-  readonly connector: ConnectorName;
-  readonly entity: Entity;
-  /** The columns that the search may read; left out: all. */
-  readonly only?: readonly string[] | undefined;
-  readonly withState?: boolean | undefined;
   /** Parameters as received. */
   readonly params: JsonObject;
   /** Connector and entity: a cursor of others is refused. */
@@ -115,9 +108,9 @@ export function openSearchProcesses(options: SearchProcessesOptions) {
     const freeSlot = await takeSlot(slots, signal);
     const one = takeProcess();
     try {
-      await resultOf(one, { ms: startMs, signal, late: didNotStart }, one.ready);
-      const limit = { ms: deadlineMs + graceMs, signal, late: () => tooSlow(deadlineMs) };
-      return await resultOf(one, limit, one.ask('search', { ...call, entity: withoutMask(call.entity) }));
+      await resultOf(one, one.ready, startMs, signal, didNotStart);
+      const answer = one.ask('search', { ...call, entity: withoutMask(call.entity) });
+      return await resultOf(one, answer, deadlineMs + graceMs, signal, () => tooSlow(deadlineMs));
     } finally {
       void giveBack(one, freeSlot);
     }
@@ -159,17 +152,13 @@ interface SearchProcess extends Child<SearchCalls> {
   readonly ready: Promise<void>;
 }
 
-interface Limit {
-  readonly ms: number;
-  readonly signal: AbortSignal;
-  readonly late: () => SyncError;
-}
-
 /** The result of the process; kills it after the time limit or when the signal is aborted. */
 async function resultOf<Result>(
   one: SearchProcess,
-  { ms, signal, late }: Limit,
   work: Promise<Result>,
+  ms: number,
+  signal: AbortSignal,
+  late: () => SyncError,
 ): Promise<Result> {
   if (signal.aborted) one.kill();
   return await within(ms, signal, late, (own) => {
