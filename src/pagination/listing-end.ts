@@ -244,9 +244,8 @@ export function walkToEnd<Own extends OwnPosition>(
     if (walk.behind(position).row < storedRows || (position.total ?? 0) > shown) return false;
     // A total that is too low may agree with a short page in the middle.
     if (isCounted(position) && (added === 0 || kind === 'single')) return true;
-    const isAllStored = shown >= storedRows;
-    const isShortAll = kind === 'single' && isAllStored && isShort(pageLengths, walk.sizeOf(position), shown);
-    return (isGapless() && seen.refusal !== 'failed') || isShortAll;
+    if (isGapless() && seen.refusal !== 'failed') return true;
+    return kind === 'single' && shown >= storedRows && isShort(pageLengths, walk.sizeOf(position), shown);
   }
 
   function isGapless(): boolean {

@@ -345,14 +345,11 @@ export function isLastByLength(
   const records = page.marks.length;
   const { followed } = lengths.get(size) ?? known;
   const isHonoured = honoursSize && records < size && followed === Infinity;
-  if (isHonoured && hasAgreed(page, known)) return true;
+  // The service gives longer pages, or one as long was all of its listing; and as many bytes.
+  const hasAgreed = (records <= known.whole || records < known.records) && page.bytes <= known.bytes;
+  if (isHonoured && hasAgreed) return true;
   // Below half of the largest page in records and bytes; a service may cap silently by either.
   return !isLater && records < followed && records * 2 < known.records && page.bytes * 2 < known.bytes;
-}
-
-/** The service gives longer pages, or one as long was all of its listing; and as many bytes. */
-function hasAgreed({ marks, bytes }: Page, { records, bytes: mostBytes, whole }: KnownLengths): boolean {
-  return (marks.length <= whole || marks.length < records) && bytes <= mostBytes;
 }
 
 type Cut = NonNullable<Entity['cut']>;

@@ -151,11 +151,8 @@ async function beginDevice(facts: AppFacts, signal: AbortSignal) {
       for (let pauseMs = shown.pauseMs; clock.now() < endsAt;) {
         await clock.sleep(pauseMs, within);
         try {
-          const grant = {
-            grant_type: 'urn:ietf:params:oauth:grant-type:device_code',
-            device_code: deviceCode,
-          };
-          return await trade(facts, grant);
+          const type = 'urn:ietf:params:oauth:grant-type:device_code';
+          return await trade(facts, { grant_type: type, device_code: deviceCode });
         } catch (error) {
           if (!isPending(error)) throw error;
           if (!(error instanceof RefusedGrantError) || error.error === 'slow_down') pauseMs += slowerMs;

@@ -38,7 +38,7 @@ const countAtMostEveryMs = 1_000;
 interface LaneOptions {
   readonly clock: Clock;
   readonly maxWaitMs: number;
-  readonly machine: MachineSlots | null;
+  readonly machine: ReturnType<ReturnType<typeof openMachineSlots>> | null;
   /** Refusals by account; kept separately, because its lane is forgotten sooner. */
   readonly refusals: Map<string, { readonly tokens: string; readonly failure: UpstreamFailure }>;
 }
@@ -160,16 +160,11 @@ async function takeTurn(
     };
   } catch (error) {
     giveBack();
-    throw error instanceof ThrottledError ? longPause(error.retryAfterMs) : error;
+    if (!(error instanceof ThrottledError)) throw error;
+    const pause = 'the service asked for a pause that is not over yet';
+    throw new UpstreamFailure('throttled', pause, { reason: 'gate', waitMs: error.retryAfterMs });
   }
 }
-
-function longPause(waitMs: number): UpstreamFailure {
-  const text = 'the service asked for a pause that is not over yet';
-  return new UpstreamFailure('throttled', text, { reason: 'gate', waitMs });
-}
-
-type MachineSlots = ReturnType<ReturnType<typeof openMachineSlots>>;
 
 /** Permission for one call. */
 interface MachineSlot {

@@ -190,7 +190,9 @@ function readPage(answer: JsonAnswer, rules: ListRules, { readMetadata }: Transl
   if (came === null && isNoPage) throw noRecords(answer, list.records, rules.hasAnswered);
   const metadata = { ...metadataOf(), ...(came === null ? {} : { [emptyKey]: came }) };
   return {
-    records: (found ?? []).map((record) => asDeclared(record, entity)),
+    records: (found ?? []).map((record) =>
+      isJsonObject(record) ? renamedMembers(record, entity.rename) : record,
+    ),
     metadata: Object.keys(metadata).length === 0 ? null : metadata,
     serverTime: instantOf(answer.header('date')),
     bytes: answer.wireBytes,
@@ -226,10 +228,6 @@ function signOfMoreIn(answer: JsonAnswer, { pagination }: Entity, { records: { p
 function copied({ metadata }: ListRequest, answer: JsonAnswer): JsonObject {
   const pairs = [...metadata].map(([key, place]) => [key, valueAtPlace(answer, place)] as const);
   return Object.fromEntries(pairs.filter((pair): pair is [string, JsonValue] => pair[1] !== undefined));
-}
-
-function asDeclared<Value extends JsonValue>(record: Value, { rename }: Entity): Value | JsonObject {
-  return isJsonObject(record) ? renamedMembers(record, rename) : record;
 }
 
 export type UpstreamFile = ReturnType<typeof fileOf>;

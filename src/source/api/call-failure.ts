@@ -223,7 +223,13 @@ export function classifyAnswer(
     words: upstream.text,
     waitMs: afterMs,
     context: { status, namesConnector: upstream.isJson && connectorWords.test(upstream.text) },
-    say: (advice) => sentence(facts, status, shownWords(facts, redact(upstream.text)), advice),
+    say: (advice) => {
+      const words = shownWords(facts, redact(upstream.text));
+      return withAdvice(
+        `${facts.label} was answered with ${status}${words === '' ? '' : ` "${words}"`}`,
+        advice,
+      );
+    },
   });
   const { fail, throttle, setAside, named, quota, staleToken } = failures;
   const says = (code: string): boolean => upstream.errorCodes.includes(code);
@@ -257,7 +263,8 @@ export function classifyAnswer(
   if (status === 402 || (status === 403 && !says('upstream_forbidden') && quotaWords.test(upstream.text))) {
     return quota();
   }
-  if (isStaleToken(status, upstream.text, facts) || (facts.hasPageToken && says('upstream_stale_token'))) {
+  const saysStale = [400, 404, 410, 422].includes(status) && staleTokenWords.test(upstream.text);
+  if (facts.hasPageToken && (saysStale || says('upstream_stale_token'))) {
     return staleToken();
   }
   if (status === 400 && /specify.{0,60}organi[sz]ation/i.test(upstream.text)) {
@@ -371,17 +378,6 @@ export function fileTooLarge(facts: CallFacts, maxBytes: number): CallFailure {
   const message = `${facts.label}: expected at most ${maxBytes} bytes, got a larger file; raise maxBytes to get it`;
   const error = new SyncError(message, { code: 'BODY_TOO_LARGE', recovery: 'skip-partition' });
   return new CallFailure(error, null);
-}
-
-function isStaleToken(status: number, text: string, facts: CallFacts): boolean {
-  return facts.hasPageToken && [400, 404, 410, 422].includes(status) && staleTokenWords.test(text);
-}
-
-function sentence(facts: CallFacts, status: number, message: string, advice: string | null): string {
-  return withAdvice(
-    `${facts.label} was answered with ${status}${message === '' ? '' : ` "${message}"`}`,
-    advice,
-  );
 }
 
 export function withAdvice(found: string, advice: string | null): string {

@@ -299,22 +299,14 @@ export function checkConnectorId(id: string): ConnectorId {
 }
 
 function findConnectorsCall({ workspace, definitionId }: ConnectorFilter) {
-  const query = {
-    workspace_name: workspace,
-    ...(definitionId === undefined ? {} : { definition_id: definitionId }),
-  };
+  const ofDefinition = definitionId === undefined ? {} : { definition_id: definitionId };
+  const query = { workspace_name: workspace, ...ofDefinition };
+  const wanted = definitionId?.toLowerCase();
   // A service that ignores the filter must not make the answer ambiguous.
-  const ofType = summaryList.transform((found) => found.filter((one) => isOfType(one, definitionId)));
-  return catalogCall('find connectors', { path: connectorsPath, query }, ofType);
-}
-
-/** `definitionId` undefined: any type will do. */
-function isOfType(found: ConnectorSummary, definitionId: string | undefined): boolean {
-  return (
-    definitionId === undefined ||
-    found.definitionId === null ||
-    found.definitionId.toLowerCase() === definitionId.toLowerCase()
+  const ofType = summaryList.transform((found) =>
+    found.filter(({ definitionId: of }) => wanted === undefined || (of?.toLowerCase() ?? wanted) === wanted),
   );
+  return catalogCall('find connectors', { path: connectorsPath, query }, ofType);
 }
 
 function connectorCall(id: ConnectorId): ApiCall<ConnectorSummary> {
@@ -362,10 +354,8 @@ const scopedTokenAnswer = z.object({ token: bearerToken }).transform(({ token })
  * service may make a workspace that it does not know.
  */
 function scopedTokenCall(workspace: string): ApiCall<IssuedToken> {
-  const request = {
-    path: '/api/v1/account/applications/scoped-token',
-    body: JSON.stringify({ workspace_name: workspace }),
-  };
+  const body = JSON.stringify({ workspace_name: workspace });
+  const request = { path: '/api/v1/account/applications/scoped-token', body };
   return catalogCall('get a token for the workspace of api.scopedToWorkspace', request, scopedTokenAnswer);
 }
 

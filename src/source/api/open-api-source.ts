@@ -78,7 +78,7 @@ export function openApiSource(client: ApiClient, options: ApiSourceOptions): Con
       return value;
     } catch (error) {
       // Check every refusal of a root: it would skip a whole entity, and there are few roots.
-      throw isRefusal(error)
+      throw hasCode(error, 'NOT_FOUND') || hasCode(error, 'FORBIDDEN')
         ? await presence.judge(error, isRoot || error.context['namesConnector'] === true, signal)
         : error;
     }
@@ -118,10 +118,6 @@ export function openApiSource(client: ApiClient, options: ApiSourceOptions): Con
   };
 }
 
-function isRefusal(error: unknown): error is SyncError {
-  return hasCode(error, 'NOT_FOUND') || hasCode(error, 'FORBIDDEN');
-}
-
 const freshMs = 60_000;
 
 /**
@@ -152,8 +148,8 @@ function openConnectorPresence(client: ApiClient, id: ConnectorId, definition: D
     }
   };
 
-  const mayLackEndpoint = (error: SyncError): boolean =>
-    !hasDetail && error.context['namesConnector'] !== true && isAbsent(error);
+  const mayLackEndpoint = ({ context: { namesConnector, status } }: SyncError): boolean =>
+    !hasDetail && namesConnector !== true && (status === 404 || status === 405);
 
   return {
     account: () => account,
@@ -188,11 +184,6 @@ function openConnectorPresence(client: ApiClient, id: ConnectorId, definition: D
       return error.recovery === 'stop' ? error : refusal;
     },
   };
-}
-
-function isAbsent(error: SyncError): boolean {
-  const status = error.context['status'];
-  return status === 404 || status === 405;
 }
 
 /**
@@ -478,7 +469,8 @@ export function downloadCall<T>(
       const wrong = isGzip ? 'it with a content encoding' : fault;
       if (wrong !== null) throw invalidFile(facts, `expected a whole file as it is, got ${wrong}`);
       const checked = checkedBytes(body, announced, size, maxBytes, facts);
-      const bytes = isJson(type) ? refuseEnvelope(checked, name !== null, facts) : checked;
+      const isJson = /^\s*[^;]*[/+]json\s*(;|$)/i.test(type ?? '');
+      const bytes = isJson ? refuseEnvelope(checked, name !== null, facts) : checked;
       const file = { name, contentType: contentTypeOf(type), size: announced, bytes };
       return await receiveWhole(receive, file, signal);
     },
@@ -504,10 +496,6 @@ export async function receiveWhole<T>(
   await Promise.allSettled([received]);
   if (broken.length > 0) throw broken[0];
   return await received;
-}
-
-function isJson(type: string | null): boolean {
-  return /^\s*[^;]*[/+]json\s*(;|$)/i.test(type ?? '');
 }
 
 /** Media type of a `Content-Type` that may be shown and stored; null for any other value. */
