@@ -303,10 +303,7 @@ export async function examineRedis(
   clock: Clock,
 ): Promise<readonly RedisFinding[]> {
   try {
-    const connection = await connectRedis(settings, {
-      enableOfflineQueue: false,
-      commandTimeout: 2000,
-    });
+    const connection = await connectRedis(settings, { enableOfflineQueue: false, commandTimeout: 2000 });
     try {
       const facts = parseInfo(String(await connection.redis.call('INFO')));
       const askedAtMs = clock.now();

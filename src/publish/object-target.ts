@@ -40,10 +40,6 @@ export function manifestName(publication: number): string {
   return `${folder}${String(publication).padStart(20, '0')}.json`;
 }
 
-export function latestText(publication: number): string {
-  return `${JSON.stringify({ publication, manifest: manifestName(publication) })}\n`;
-}
-
 /** Numbers of the publications after `after`, ascending. Other files beside their manifests are ignored. */
 export async function* publicationNumbers(store: ObjectStore, after: number): AsyncGenerator<number> {
   for await (const { name } of store.list(folder, after > 0 ? manifestName(after) : undefined)) {
@@ -527,7 +523,8 @@ function beginPublication(
       areKept = isCreated || (await store.read(manifestName(number)))?.toString() === text;
       if (!areKept) return 'taken';
       // It only saves listing: the publication exists without it, and the next one writes it again.
-      await store.replace(latestName, latestText(number)).catch(() => undefined);
+      const latest = JSON.stringify({ publication: number, manifest: manifestName(number) });
+      await store.replace(latestName, `${latest}\n`).catch(() => undefined);
       return 'published';
     },
     [Symbol.asyncDispose]: async () => {

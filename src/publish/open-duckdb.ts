@@ -66,6 +66,7 @@ export async function openDuckdb(path: string, how: 'read' | 'write') {
     rows: async (sql: string, values: Values): Promise<readonly object[]> => {
       const reader = await connection.runAndReadAll(...named(sql, values));
       const columns = rowColumns(reader.columnNames());
+      const numbered = (cell: unknown) => (typeof cell === 'bigint' ? Number(cell) : cell);
       return reader.getRows().map((cells) => rowOf(columns, cells, numbered));
     },
     /** Later rows go to the end of this table. */
@@ -118,10 +119,6 @@ function opened(appending: Appending | null): Appending {
 function named(sql: string, values: Values): [sql: string, values?: Record<string, SentValue>] {
   const names = Object.keys(values);
   return names.length === 0 ? [sql] : [sql.replaceAll(/(?<!:):(?=[a-z])/g, '$'), { ...values }];
-}
-
-function numbered(cell: unknown): unknown {
-  return typeof cell === 'bigint' ? Number(cell) : cell;
 }
 
 /**

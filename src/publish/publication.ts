@@ -510,8 +510,13 @@ export function planPublication(newest: Manifest | null, stored: StoredState, wi
       if (connector.doubt !== null) return [];
       const name = entityName({ connector: connector.connector, entity: entity.table.entity });
       const published = publishedByName.get(name) ?? null;
-      const isWaiting = entity.isColliding || (published !== null && isBegunAgain(published, entity));
-      if (isWaiting && !wishes.isNewGenerationAsked) return [];
+      // Readers must not see a complete table become empty and fill again.
+      const isBegunAgain =
+        published !== null &&
+        published.tableId !== entity.tableId &&
+        published.asOf !== null &&
+        entity.asOf === null;
+      if ((entity.isColliding || isBegunAgain) && !wishes.isNewGenerationAsked) return [];
       return [planEntity({ publication, connector, entity, published, ofAll, wishes })];
     }),
   );
@@ -575,11 +580,6 @@ export function heldBackTexts(heldBack: readonly HeldBack[]): readonly string[] 
 }
 
 const mostNamed = 3;
-
-/** Readers must not see a complete table become empty and fill again. */
-function isBegunAgain(published: PublishedEntity, { tableId, asOf }: StoredEntity): boolean {
-  return published.tableId !== tableId && published.asOf !== null && asOf === null;
-}
 
 function isSnapshotNeeded(newest: Manifest | null, stored: StoredState, { snapshot }: Wishes): boolean {
   if (newest === null || snapshot === null) return false;
@@ -805,12 +805,9 @@ async function* noRows(): AsyncGenerator<readonly StoredRecord[]> {
 type Tally = ReturnType<typeof tallied>['tally'];
 
 type Span = Pick<PlannedEntity, 'connector' | 'entity' | 'after' | 'through'>;
+type Batches = AsyncIterable<readonly StoredRecord[]>;
 
-function tallied(
-  batches: AsyncIterable<readonly StoredRecord[]>,
-  span: Span,
-  onRows: (rows: number) => void,
-) {
+function tallied(batches: Batches, span: Span, onRows: (rows: number) => void) {
   /** Numbers of changes are 0 where there was no row. */
   const tally = { upserts: 0, deletes: 0, firstSeq: 0, lastSeq: 0, isRead: false };
   async function* rows(): AsyncGenerator<readonly StoredRecord[]> {
@@ -833,9 +830,7 @@ function tallied(
   return { tally, rows: rows() };
 }
 
-async function* live(
-  batches: AsyncIterable<readonly StoredRecord[]>,
-): AsyncGenerator<readonly StoredRecord[]> {
+async function* live(batches: Batches): AsyncGenerator<readonly StoredRecord[]> {
   for await (const records of batches) {
     const kept = records.filter(({ isDeleted }) => !isDeleted);
     if (kept.length > 0) yield kept;

@@ -350,6 +350,7 @@ function tableOf(
   const { connector, entity, generation, schema, key, columns } = published;
   const described = declared === null ? null : describedTable(declared);
   const read = declared?.connector.entities.get(declared.entity.name);
+  const format = place !== null && 'format' in place ? place.format : 'parquet';
   return {
     connector,
     entity,
@@ -370,15 +371,10 @@ function tableOf(
     /** `freshWithin`: how old rows may be before a person should check; null: it is not set. */
     freshWithinMs: read?.freshWithinMs ?? declared?.connector.freshWithinMs ?? null,
     /** All files of the generation, snapshots included; relative to the root of the target, with `/`. */
-    glob: globOf(published, place),
+    glob: `${connector}/${entity}/g${generation}/*/*.${format}`,
     /** Files of its state at the newest publication; null: nothing is published. */
     files,
   };
-}
-
-function globOf({ connector, entity, generation }: Published, place: PublishPlace | null): string {
-  const format = place !== null && 'format' in place ? place.format : 'parquet';
-  return `${connector}/${entity}/g${generation}/*/*.${format}`;
 }
 
 function describedTable({ connector, entity, table }: Declared): DescribedTable | null {

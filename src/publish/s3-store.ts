@@ -73,7 +73,8 @@ export async function openS3Client(
     retryMode: 'standard',
     maxAttempts: attempts,
     requestHandler: {
-      ...agents(),
+      // For clients of Node's own, where the environment names a proxy.
+      ...(hasProxies() ? { httpAgent: tunnelAgent('http:'), httpsAgent: tunnelAgent('https:') } : {}),
       connectionTimeout: 10_000,
       socketTimeout: idleTimeoutMs,
       requestTimeout: answerMs,
@@ -110,11 +111,6 @@ export async function openS3Client(
       client.destroy();
     },
   };
-}
-
-/** For clients of Node's own, where the environment names a proxy. */
-function agents() {
-  return hasProxies() ? { httpAgent: tunnelAgent('http:'), httpsAgent: tunnelAgent('https:') } : {};
 }
 
 /** Makes each connection through the proxy of its host: a bucket may have a separate host, below that of the server. */
@@ -383,7 +379,7 @@ async function* listObjects(s3: OpenS3Client, place: S3Place, prefix: string, af
     if (token !== undefined && objects.length === 0) throw notS3(place);
     for (const { Key = '', Size = 0, LastModified } of objects) {
       // Names that only ever rise end every loop, whatever the server says.
-      if (!isBehind(Key, last) || !Key.startsWith(root + prefix)) throw notS3(place);
+      if (byBytes(Key, last) <= 0 || !Key.startsWith(root + prefix)) throw notS3(place);
       last = Key;
       yield { name: Key.slice(root.length), bytes: Size, modifiedAtMs: LastModified?.getTime() ?? 0 };
     }
@@ -460,8 +456,7 @@ async function sizesIn(
   list: ObjectStore['list'],
   names: readonly string[],
 ): Promise<ReadonlyMap<string, number>> {
-  const sorted = names.toSorted((left, right) => Buffer.compare(Buffer.from(left), Buffer.from(right)));
-  const byFolder = grouped(sorted, (name) => name.slice(0, name.lastIndexOf('/') + 1));
+  const byFolder = grouped(names.toSorted(byBytes), (name) => name.slice(0, name.lastIndexOf('/') + 1));
   const sizes = new Map<string, number>();
   await eachOf([...byFolder], atOnce, async ([folder, wanted]) => {
     const left = new Set(wanted);
@@ -474,8 +469,8 @@ async function sizesIn(
 }
 
 /** S3 sorts names by their bytes in UTF-8, which is not how texts compare here. */
-function isBehind(key: string, last: string): boolean {
-  return Buffer.compare(Buffer.from(key), Buffer.from(last)) > 0;
+function byBytes(left: string, right: string): number {
+  return Buffer.compare(Buffer.from(left), Buffer.from(right));
 }
 
 function asSyncError(error: unknown): SyncError {

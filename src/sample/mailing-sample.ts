@@ -105,10 +105,8 @@ function linked(entity: SampleEntity): SampleEntity {
   return {
     list: (params) => {
       const listed = entity.list(params);
-      return {
-        slice: (offset, limit) => listed.slice(offset, limit).map(withLinks),
-        metadata: { links },
-      };
+      const slice: Listing['slice'] = (offset, limit) => listed.slice(offset, limit).map(withLinks);
+      return { slice, metadata: { links } };
     },
     get: (params) => {
       const record = entity.get?.(params);
@@ -627,15 +625,8 @@ function leaverListing(campaign: Campaign): Listing {
     const dice = diceFor(seed, 9, campaign.index, member.index);
     const merge = mergeFields(seed, member, dice, 0);
     const { isVip } = traitsOf(member);
-    const values = {
-      campaign: id,
-      list,
-      merge,
-      isVip,
-      left: mailingTime(at),
-      id: member.id,
-      text: member.text,
-    };
+    const left = mailingTime(at);
+    const values = { campaign: id, list, merge, isVip, left, id: member.id, text: member.text };
     return sample.template('leavers', values, dice);
   });
 }

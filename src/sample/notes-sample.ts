@@ -112,11 +112,8 @@ function databaseId(notes: Things, database: Thing): string {
 function toRecord(notes: Things, thing: Thing): JsonObject {
   const { kind, index, type = '' } = thing;
   const values = valuesOf(notes, thing);
-  const record = sample.template(
-    kind === 'users' && isBot(index) ? 'bots' : kind,
-    values,
-    notes.dice(thing, 1),
-  );
+  const template = kind === 'users' && isBot(index) ? 'bots' : kind;
+  const record = sample.template(template, values, notes.dice(thing, 1));
   if (kind !== 'blocks') return record;
   const has_children = isCopy(thing) || notes.of('blocks', thing).length > 0;
   return { ...record, has_children, type, [type]: sample.template(type, values, notes.dice(thing, 1)) };
@@ -130,13 +127,8 @@ function asBlock(notes: Things, thing: Thing): JsonObject {
     ? values
     : { ...values, id: values.database, edited: values.created, editor: values.creator };
   const type = isPage ? 'child_page' : 'child_database';
-  const content = { title: thing.text };
-  return {
-    ...sample.template('blocks', shown, notes.dice(thing, 1)),
-    has_children: true,
-    type,
-    [type]: content,
-  };
+  const block = sample.template('blocks', shown, notes.dice(thing, 1));
+  return { ...block, has_children: true, type, [type]: { title: thing.text } };
 }
 
 /** Values of the names in the templates. */
@@ -178,15 +170,12 @@ function valuesOf(notes: Things, thing: Thing) {
     avatar: index % 3 === 1 ? null : `https://static.example.test/${6246757 + index}.png`,
     email: index === 2 ? undefined : personAt(notes.seed, 5e6 + index).email,
   };
+  const option = optionOf(parent, index % 4);
   const properties =
     kind === 'data_sources'
       ? schemasOf(thing)
       : parent?.kind === 'data_sources'
-        ? sample.template(
-            'properties',
-            { ...values, option: optionOf(parent, index % 4) },
-            notes.dice(thing, 1),
-          )
+        ? sample.template('properties', { ...values, option }, notes.dice(thing, 1))
         : { title: { id: 'title', type: 'title', title: values.rich } };
   return { ...values, properties };
 }
@@ -194,11 +183,8 @@ function valuesOf(notes: Things, thing: Thing) {
 /** Databases ask all their pages for the same properties. */
 function schemasOf(database: Thing): JsonObject {
   const options = [0, 1, 2, 3].map((place) => optionOf(database, place));
-  const settings: JsonObject = {
-    select: { options },
-    multi_select: { options },
-    number: { format: 'number' },
-  };
+  const choice = { options };
+  const settings: JsonObject = { select: choice, multi_select: choice, number: { format: 'number' } };
   return Object.fromEntries(
     Object.entries(sample.template('properties', {}, new Dice(0))).map(([name, property]) => {
       const { id = null, type = '' } = isJsonObject(property) ? property : {};
@@ -322,10 +308,7 @@ function linesOf(notes: Things, index: number, size: keyof typeof shapes): reado
       return [...lines, copy];
     case long.page:
       if (size === 'tiny') return lines;
-      return Array.from(
-        { length: long.blocks },
-        (_, line) => `paragraph ${line + 1}. ${sentences[line % 5]}`,
-      );
+      return Array.from({ length: long.blocks }, (_, at) => `paragraph ${at + 1}. ${sentences[at % 5]}`);
     default:
       return lines;
   }
@@ -336,11 +319,8 @@ function addComments(notes: Things, page: Thing, size: keyof typeof shapes): voi
   const { index, createdAt } = page;
   const count = size === 'small' && index === long.commented ? long.comments : 1 + (index % 3);
   const paragraphs = notes.of('blocks', page).filter(({ type }) => type === 'paragraph');
-  const hosts = [
-    ...Array.from({ length: count }, () => page),
-    ...paragraphs.slice(0, 1),
-    ...paragraphs.slice(0, 1),
-  ];
+  const first = paragraphs.slice(0, 1);
+  const hosts = [...Array.from({ length: count }, () => page), ...first, ...first];
   for (const [place, parent] of hosts.entries()) {
     const text = remarkAt(index + place);
     const minutes = createdAt + place * 11 * minuteMs;
