@@ -15,7 +15,7 @@ const partRows = 1_000_000;
 
 const startedMs = performance.now();
 const db = new Database(file, { readonly: true });
-const own = new Set(['_row', '_first_seen_at', '_hash', '_volatile_hash', '_partition', '_deleted_at']);
+const own = new Set(['_row', '_first_seen_at', '_hash', '_partition', '_deleted_at']);
 const columns = db
   .prepare<[], { name: string; type: string }>(
     `SELECT name, type FROM pragma_table_info('bench__list_members')`,
