@@ -326,7 +326,7 @@ const converted: Readonly<Record<Exclude<DerivedKind, 'texts' | 'timestamp'>, st
  * Converts times for all views of a file: each connection has the text of each view in memory. `given` is a JSON array
  * with one value. The text never changes: other conversions get another name.
  */
-const timesView = '_sync_times';
+const timesView = '_current_times';
 // strftime takes more than ISO 8601, and of a day that its month does not have it makes another one.
 const timesSql = `CREATE VIEW IF NOT EXISTS ${timesView} AS SELECT given,
   CASE WHEN v GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*' AND v NOT GLOB '0000*' AND v NOT GLOB '* '

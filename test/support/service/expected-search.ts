@@ -29,12 +29,10 @@ function elementsOf({ explode }: Entity, { record, params }: TruthRecord): reado
   }));
 }
 
-/** By name: a store keeps objects with their names sorted. */
+/** In the order in which the service sends the members. */
 export function pairs(value: JsonValue): JsonValue {
   if (!isJsonObject(value)) return value;
-  return Object.keys(value)
-    .sort()
-    .map((name) => ({ name, value: value[name] ?? null }));
+  return Object.entries(value).map(([name, member]) => ({ name, value: member }));
 }
 
 /** Each record as text, its objects' names sorted: neither the order of records nor that of names says anything. */
