@@ -58,11 +58,10 @@ export async function compareAside<T>(
   const rawKey = await storedRawKey(connector);
   await storedStatus(connector);
   using folder = await privateFolder();
-  const path = join(folder.path, 'read.db');
   const sink: SinkSettings = {
     type: 'sqlite',
     name: 'read',
-    path,
+    path: join(folder.path, 'read.db'),
     durability: 'normal',
     lockTimeoutMs: 60_000,
   };

@@ -86,10 +86,8 @@ function isNew(overview: ConnectorOverview | null): boolean {
   return overview === null || overview.identity === null || overview.lastEnded === null;
 }
 
-export type HealthCounts = Readonly<Record<Health, number>>;
-
 /** Numbers of connectors by health word. */
-export function countWords(all: readonly { readonly word: Health }[]): HealthCounts {
+export function countWords(all: readonly { readonly word: Health }[]): Readonly<Record<Health, number>> {
   const counts = { failed: 0, late: 0, incomplete: 0, paused: 0, running: 0, new: 0, ok: 0 };
   for (const { word } of all) counts[word] += 1;
   return counts;

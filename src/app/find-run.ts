@@ -53,7 +53,7 @@ export async function fromEverySink<Result>(
 
 /** Actions of people in all sinks, newest first, and the errors of sinks that cannot be read. */
 export async function newestActions(settings: LocalSettings, query: Parameters<LedgerReader['actions']>[0]) {
-  const found: SinkAction[] = [];
+  const found: (NotedAction & { readonly sink: string })[] = [];
   const unreadable: SyncError[] = [];
   for await (const { sink, found: actions, error } of askSinks(settings, (history) =>
     history.actions(query),
@@ -64,8 +64,6 @@ export async function newestActions(settings: LocalSettings, query: Parameters<L
   found.sort((left, right) => (left.at < right.at ? 1 : -1));
   return { actions: found.slice(0, query.limit), unreadable };
 }
-
-type SinkAction = NotedAction & { readonly sink: string };
 
 /**
  * Asks a run to end at its next page, in any process. Gives its process where that has already ended, else null. Throws
@@ -113,7 +111,7 @@ export async function shareWork(connectors: readonly ConnectorSettings[], what: 
   const asked = createHash('sha256').update(JSON.stringify(what)).digest('hex').slice(0, 16);
   const beganAt = instant(clock.now());
   const resumable = instant(clock.now() - resumeWithinMs);
-  const newest: KnownSync[] = [];
+  const newest: Awaited<ReturnType<typeof newestSync>>[] = [];
   for (const connector of connectors) newest.push(await newestSync(connector, asked));
   const cut = newest
     .filter((sync) => sync !== null)
@@ -151,8 +149,6 @@ export async function shareWork(connectors: readonly ConnectorSettings[], what: 
     },
   };
 }
-
-type KnownSync = Awaited<ReturnType<typeof newestSync>>;
 
 /** The newest sync with the same request; null also if something else has held the connector since. */
 async function newestSync(connector: ConnectorSettings, asked: string) {

@@ -83,8 +83,7 @@ export async function cleanTargets(
       const target = targetsOfConnector(settings, connector).find((one) => one.name === name);
       if (target === undefined) throw usage(`${name} no longer publishes ${connector}. ${goneAdvice}`);
       checkTargets(settings, [target]);
-      const asked = { ...ordinaryPublication, ...how, notifier: null };
-      const end = await publishTarget(target, asked);
+      const end = await publishTarget(target, { ...ordinaryPublication, ...how, notifier: null });
       // Null: another process has finished it meanwhile.
       if (end.cleaned !== null) cleaned.push(end.cleaned);
     } catch (error) {
@@ -145,16 +144,13 @@ export function workerPublications(options: WorkerRunsOptions): RunPublication {
   return async (name, signal, by) => {
     const startedMs = clock.now();
     try {
+      const target = targetNamed(app.settings, name);
       if (by !== null) {
-        await using sink = await openSink(sinkOf(targetNamed(app.settings, name).connectors), {
-          clock,
-          signal,
-        });
+        await using sink = await openSink(sinkOf(target.connectors), { clock, signal });
         await sink.noteAction({ action: 'publish-now', connector: null, detail: { target: name }, who: by });
       }
-      const { notifier } = app;
-      const request = { ...ordinaryPublication, clock, signal, notifier };
-      const end = await publishTarget(targetNamed(app.settings, name), request);
+      const request = { ...ordinaryPublication, clock, signal, notifier: app.notifier };
+      const end = await publishTarget(target, request);
       tellEnd(options, name, end, clock.now() - startedMs);
       return end.kind;
     } catch (error) {

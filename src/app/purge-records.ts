@@ -56,8 +56,7 @@ export async function purgeRecords(
   const { signal } = how;
   const chosen = await chosenInSink(target, choice, signal);
   await using sink = await openSink(connector.sink, how);
-  const removeFile = removerOf(connector, how.clock);
-  const asked = { of: chosen.of, canReturn, targets, removeFile, signal };
+  const asked = { of: chosen.of, canReturn, targets, removeFile: removerOf(connector, how.clock), signal };
   return { ...chosen, end: await sink.purges.purge(connector.name, asked) };
 }
 

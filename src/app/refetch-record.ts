@@ -85,8 +85,7 @@ export async function refetchRecord(
         };
       },
     );
-  const report = await app.repair(connector, repair);
-  return { ...refetched, run: report?.run ?? null };
+  return { ...refetched, run: (await app.repair(connector, repair))?.run ?? null };
 }
 
 /** `texts`: the key's fields as `name=value`. Throws USAGE for all that can be ruled out before a call. */

@@ -41,8 +41,7 @@ export async function signIn(
   const { sink } = connector;
   // The sign-in is a table of such a sink, which is made first where there is none.
   if (isSharedSink(sink.type)) await checkWritable(sink, { clock, signal });
-  const tokens = await explained(async () => await ask(opened.authorization));
-  await opened.stored.store(tokens);
+  await opened.stored.store(await explained(async () => await ask(opened.authorization)));
 }
 
 /** Stores the service's name of the account with the sign-in. */

@@ -470,8 +470,7 @@ export async function followConfig({ read, signal, ...options }: FollowConfigOpt
     onReload: ({ outcome, text }) => {
       if (signal.aborted) return;
       runs.metrics.onReload(outcome);
-      const refusal = outcome === 'refused' ? text : null;
-      void runs.notifier().configRead({ file, refusal });
+      void runs.notifier().configRead({ file, refusal: outcome === 'refused' ? text : null });
     },
     log,
     clock,

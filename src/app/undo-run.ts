@@ -63,8 +63,7 @@ export async function undoRun(
       },
       () => Promise.resolve(undoing({ sink, of, tables }, entities, options.signal)),
     );
-  const report = await tellEnd(options, connector, {}, repair);
-  return { run: report?.run ?? null, entities };
+  return { run: (await tellEnd(options, connector, {}, repair))?.run ?? null, entities };
 }
 
 function undoing(

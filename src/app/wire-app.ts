@@ -76,10 +76,12 @@ export function wireApp(options: AppOptions, notifier: Notifier): App {
     // Before the source, because the budget belongs to the account and not to the way in which a config names it.
     const id = await resolveConnector(checked, definition, address, signal);
     const baseUrl = api?.baseUrl ?? '';
+    // An API on this machine knows best what may be asked of it; another one may only ask for less.
+    const isHere = URL.canParse(baseUrl) && isLoopbackHost(new URL(baseUrl).hostname);
     const unnamed = { baseUrl: options.identityBaseUrl ?? baseUrl, connectorId: id, isAccount: false };
     const budget = options.openBudget?.(connector, unnamed) ?? null;
     return openApiSource(checked, {
-      ...(isRateSet ? {} : { statedRate: isHere(baseUrl) ? 'follow' : 'lower' }),
+      ...(isRateSet ? {} : { statedRate: isHere ? 'follow' : 'lower' }),
       definition,
       connectorId: id,
       address: unnamed.baseUrl,
@@ -119,11 +121,6 @@ export function wireApp(options: AppOptions, notifier: Notifier): App {
       await sinks[Symbol.asyncDispose]();
     },
   };
-}
-
-/** An API on this machine knows best what may be asked of it; another one may only ask for less. */
-function isHere(baseUrl: string): boolean {
-  return URL.canParse(baseUrl) && isLoopbackHost(new URL(baseUrl).hostname);
 }
 
 type SourceExtras = Omit<NonNullable<Parameters<App['openSource']>[2]>, 'stored'>;

@@ -93,7 +93,5 @@ export function connectorTable(found: Awaited<ReturnType<typeof findInWorkspaces
     configured.join(', '),
     name ?? '',
   ]);
-  return fittingTable(columns, rows, width);
+  return fittingTable(leftColumns('workspace', 'id', 'definition', 'config', 'name'), rows, width);
 }
-
-const columns = leftColumns('workspace', 'id', 'definition', 'config', 'name');

@@ -300,11 +300,10 @@ export async function sync(app: App, options: SyncOptions = {}): Promise<readonl
     command: 'a program',
     note: () => undefined,
     onRunEnd: (end) => {
-      const { connector } = end;
       const result = resultOfEnd(end, signal.aborted);
       if (result === null) return;
       results.push(result);
-      options.onProgress?.({ kind: 'ended', connector: connector.name, result });
+      options.onProgress?.({ kind: 'ended', connector: end.connector.name, result });
     },
   });
   for (const connector of connectors) {
@@ -315,8 +314,7 @@ export async function sync(app: App, options: SyncOptions = {}): Promise<readonl
     };
     try {
       const run = { isFull: options.full ?? false };
-      const globs = { select: [], exclude: [] };
-      await inner.sync(connector, { globs, onEvent, run, signal });
+      await inner.sync(connector, { globs: { select: [], exclude: [] }, onEvent, run, signal });
     } catch (error) {
       // It is in the results; the other connectors are synced all the same.
       if (!(error instanceof SyncError)) throw error;

@@ -27,7 +27,6 @@ export interface ServedContent {
  * reaches it. Throws `SyncError` USAGE if it cannot listen on the address.
  */
 export async function openHttpServer(options: HttpServerOptions, content: ServedContent) {
-  const { listen } = options;
   const limits = { ...defaultHttpLimits, ...options.limits };
   let routed = await routedContent(content, options, limits);
   const server = createServer(
@@ -46,7 +45,7 @@ export async function openHttpServer(options: HttpServerOptions, content: Served
     server.closeAllConnections();
   };
   try {
-    const url = await listenOn(server, listen);
+    const url = await listenOn(server, options.listen);
     return {
       url,
       /** Serves this from now on. The port answers all the time. */

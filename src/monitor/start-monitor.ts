@@ -94,13 +94,12 @@ async function servedContent(
   const routes: ServedContent['routes'] = (server, limits) => {
     const checkToken = tokens.length === 0 ? null : openTokenCheck({ tokens, clock, ...limits });
     const access = openPageAccess({ checkToken, sessions, isLoopback: isLoopback(listen), clock });
-    const retryAfterMs = limits.wrongTriesMs;
     if (health !== undefined) {
       probeRoutes(server, openReadiness(health, { withinMs: limits.readyWithinMs, clock, log }), metrics);
     }
     const probes = health === undefined ? [] : ['healthz', 'readyz', 'metrics'];
     const links = board === null ? probes : [...probes, 'board'];
-    pages?.add(server, { access, retryAfterMs, links, board, problem, log });
+    pages?.add(server, { access, retryAfterMs: limits.wrongTriesMs, links, board, problem, log });
   };
   return { hosts, formRoutes: pages?.formRoutes ?? new Set<string>(), routes };
 }

@@ -171,14 +171,12 @@ async function call(
   }
 }
 
-type Email = Extract<MessageChannel, { readonly type: 'email' }>;
-
 /**
  * Sends one message by SMTP, with TLS; without it only to a host of `allowHosts`, which may be at a private address
  * too. Throws `SyncError` PACKAGE_MISSING.
  */
 async function sendMail(
-  channel: Email,
+  channel: Extract<MessageChannel, { readonly type: 'email' }>,
   notice: Notice,
   allowHosts: readonly string[],
   signal: AbortSignal,

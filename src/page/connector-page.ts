@@ -227,12 +227,11 @@ function entityCells(
 function storedNotes({ connector, stored }: ConnectorData, { program }: PageWorld): SafeHtml {
   if (stored === null) return html``;
   const { status, damagedFiles, copiedAway, unfinishedCopy } = stored;
-  const { name } = connector;
   const lines = [
     ...missingLines(stored, program),
     ...storedPartMissing(status?.entities ?? []),
     ...damagedFiles.map((file) => damageText(file)),
-    ...(damagedFiles.length === 0 ? [] : [damageAdvice(name, program)]),
+    ...(damagedFiles.length === 0 ? [] : [damageAdvice(connector.name, program)]),
     ...(copiedAway === null
       ? []
       : [
@@ -311,13 +310,11 @@ function likeOnes(failures: readonly Failed[], what: string) {
   });
 }
 
-type Running = NonNullable<ConnectorData['running']>;
-
 const runningColumns = ['entity', ...numbers('read', 'written', 'stored before')];
 
 /** Rows that a run in progress has stored so far. */
 export function progressSection(
-  { run, counts, isLost }: Running,
+  { run, counts, isLost }: NonNullable<ConnectorData['running']>,
   { stored }: Pick<ConnectorData, 'stored'>,
 ): SafeHtml {
   const before = new Map((stored?.status?.entities ?? []).map(({ entity, rows }) => [entity, rows]));

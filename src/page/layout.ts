@@ -115,8 +115,7 @@ export function actLink(
 
 /** `2026-11-21 15:30:05 UTC`, for programs too. */
 export function exactly(at: Instant | number): SafeHtml {
-  const ms = typeof at === 'number' ? at : Date.parse(at);
-  const text = instant(ms);
+  const text = instant(typeof at === 'number' ? at : Date.parse(at));
   return html`<time datetime="${text}">${text.slice(0, 19).replace('T', ' ')} UTC</time>`;
 }
 

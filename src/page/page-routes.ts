@@ -87,8 +87,7 @@ function addRoutes(server: FastifyInstance, options: PageOptions, at: PageServer
       const now = world(request);
       const connectors = [...settings.connectors.values()];
       const data = await readOverviewPage(connectors, watched, query, now.nowMs);
-      const targets = [...settings.publish.values()];
-      return await sendPage(reply, overviewPage(data, targets, now));
+      return await sendPage(reply, overviewPage(data, [...settings.publish.values()], now));
     });
     pages.get('/connectors/:name', async (request, reply) => {
       const now = world(request);

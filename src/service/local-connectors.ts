@@ -114,8 +114,7 @@ function complete({ definitions }: Parts, stored: StoredConnector): LocalConnect
 }
 
 function provider(parts: Parts, connector: LocalConnector): Provider {
-  const { definition } = connector;
-  return maskedProvider(parts.providers.open(provided(parts.state, connector)), definition);
+  return maskedProvider(parts.providers.open(provided(parts.state, connector)), connector.definition);
 }
 
 /** The connector for a provider, with its credentials as they are stored at the time of the call. */

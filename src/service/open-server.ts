@@ -146,7 +146,7 @@ export function guardRequests(server: FastifyInstance, options: GuardOptions): v
     // Clients that know it keep to it, and ask no more slowly than that.
     reply.header('ratelimit-policy', policy);
     checkHost(request, options.allowedHosts);
-    const isPublic = publicPaths.has(pathOf(request));
+    const isPublic = publicPaths.has(request.url.split('?', 1)[0] ?? '');
     const given = /^Bearer +([\w.~+/=-]+) *$/i.exec(request.headers.authorization ?? '')?.[1] ?? null;
     const token = isPublic ? null : given;
     const principal = token === null ? null : state.tokens.find(token);
@@ -172,10 +172,6 @@ export function principalOf(request: FastifyRequest): Principal {
 /** Null: it came without a known token. */
 export function knownPrincipalOf(request: FastifyRequest): Principal | null {
   return principals.get(request) ?? null;
-}
-
-function pathOf(request: FastifyRequest): string {
-  return request.url.split('?', 1)[0] ?? '';
 }
 
 function checkHost(request: FastifyRequest, allowedHosts: ReadonlySet<string>): void {

@@ -212,18 +212,14 @@ function pagingOf(metadata: JsonObject, { pagination, cut }: Entity, mask: Recor
       const text = tokenOf(value) ?? null;
       if (text === null) return null;
       if (typeof tokenKey === 'string') return mask.seal(text);
-      const token = tokenIn(text, tokenKey.param);
+      const base = 'https://localhost';
+      const token = URL.canParse(text, base) ? new URL(text, base).searchParams.get(tokenKey.param) : null;
       return token === null
         ? null
         : `/?${new URLSearchParams({ [tokenKey.param]: mask.seal(token) }).toString()}`;
     });
   }
   return kept;
-}
-
-function tokenIn(address: string, param: string): string | null {
-  const base = 'https://localhost';
-  return URL.canParse(address, base) ? new URL(address, base).searchParams.get(param) : null;
 }
 
 /** Throws 400 for a token that was not sealed with this key. */

@@ -40,13 +40,11 @@ function sealedTokens(key: Buffer, { connectorId, definition }: ProvidedConnecto
       return { ...params, [rules.tokenParam]: token };
     },
     seal(entity: Entity, metadata: JsonObject | null) {
-      const rules = sealedIn(definition, entity);
-      const [tokenKey] = rules?.tokenKeys ?? [];
+      const [tokenKey] = sealedIn(definition, entity)?.tokenKeys ?? [];
       const name = tokenKey === undefined ? '' : keyOfToken(tokenKey);
       const token = metadata === null ? undefined : memberOf(metadata, name);
       if (typeof token !== 'string') return metadata;
-      const seal = sealOf(entity, token).toString('base64url');
-      return { ...metadata, [name]: `${seal}${token}` };
+      return { ...metadata, [name]: `${sealOf(entity, token).toString('base64url')}${token}` };
     },
   };
 }
@@ -151,8 +149,7 @@ function upstreamProvider(
   return {
     list: async ({ entity, params, signal }) => {
       const page = await call((account) => {
-        const opened = tokens.open(entity, params);
-        return account.list({ entity: entity.name, params: opened }, signal);
+        return account.list({ entity: entity.name, params: tokens.open(entity, params) }, signal);
       });
       return { ...page, metadata: tokens.seal(entity, page.metadata) };
     },

@@ -115,19 +115,13 @@ export function targetsOf(connector: ConnectorSettings) {
 export function entityTarget(settings: LocalSettings, text: string): EntityTarget {
   const [connectorText = '', entityText = '', ...rest] = text.split('/');
   if (entityText === '' || rest.length > 0) throw usage(`Expected <connector>/<entity>, got "${text}".`);
-  const connector = connectorNamed(settings, connectorText);
-  const targets = targetsOf(connector);
+  const targets = targetsOf(connectorNamed(settings, connectorText));
   const target = isDeclaredName(entityText)
     ? targets.find(({ table }) => table.entity === entityText)
     : undefined;
   if (target !== undefined) return target;
   const names = targets.map(({ table }) => table.entity).join(', ');
   throw usage(`Expected one of the entities ${names}, got "${entityText}".`);
-}
-
-/** Every entity of the connector that `<connector>` on the command line names; elements go with their records. */
-export function connectorTargets(settings: LocalSettings, name: string): readonly EntityTarget[] {
-  return targetsOf(connectorNamed(settings, name)).filter(({ isExploded }) => !isExploded);
 }
 
 /**

@@ -47,7 +47,7 @@ export function gatherConnectors(main: WrittenFile, env: Env, edited: EditedFile
   const config = isMembers(main.data) ? main.data : {};
   const names = config['connectors'];
   const isNamed = Array.isArray(names) || typeof names === 'string';
-  const named = isNamed ? readNamed(main, names, { env, edited }) : { files: [], problems: [], folders: [] };
+  const named = isNamed ? readNamed(main, names, env, edited) : { files: [], problems: [], folders: [] };
   const files = [main, ...named.files];
   const problems = [...named.problems];
   const connectors: Record<string, unknown> = {};
@@ -111,12 +111,7 @@ function withOuterPlaces(hidden: ReadonlySet<string>): ReadonlySet<string> {
   return places;
 }
 
-interface Reading {
-  readonly env: Env;
-  readonly edited: EditedFile | null;
-}
-
-function readNamed(main: WrittenFile, names: unknown, { env, edited }: Reading) {
+function readNamed(main: WrittenFile, names: unknown, env: Env, edited: EditedFile | null) {
   const problems: Problem[] = [];
   const add = (index: number, message: string): void => {
     const at = typeof names === 'string' ? ['connectors'] : ['connectors', index];

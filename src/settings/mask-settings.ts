@@ -292,12 +292,8 @@ function childrenOf(definition: Definition, entity: Entity, chosen: ReadEntities
 /** To be increased when the same rules produce other values: every masked entity is then read in full. */
 const maskVersion = 2;
 
+/** The output of a mask. */
 const hashedText = /^hmac-[0-9a-f]{8}-[0-9a-f]{64}$/;
-
-/** Whether a text is the output of a mask. */
-function isHashed(text: string): boolean {
-  return hashedText.test(text);
-}
 
 /**
  * Opens the mask of one entity. Without the key, which may be missing where nothing is read, it throws instead of
@@ -314,8 +310,7 @@ export function openRecordMask(rules: MaskRules, key: Secret | null): RecordMask
   const about = writeJson([maskVersion, fields, rules.unknownFields, keyId]);
   const fingerprint = hash('sha256', about, 'hex').slice(0, 32);
   const bytes = keyOf(key);
-  const prefix = `hmac-${keyId}-`;
-  const hashOf = (text: string): string => prefix + hmac(bytes, text);
+  const hashOf = (text: string): string => `hmac-${keyId}-${hmac(bytes, text)}`;
   const rawKey = derivedKey(bytes, 'mask bytes');
   // The messages of the sealer are never shown.
   const sealer = createSealer(bytes, { purpose: 'mask positions', otherKey: '', damaged: '' });
@@ -323,7 +318,7 @@ export function openRecordMask(rules: MaskRules, key: Secret | null): RecordMask
     fingerprint,
     keyId,
     record: compileMask(rules, hashOf),
-    stored: compileMask(rules, hashOf, isHashed),
+    stored: compileMask(rules, hashOf, (text) => hashedText.test(text)),
     rawKey: (secret) => hmac(rawKey, `${secret}${fingerprint}`),
     seal: (text) => sealer.seal(text, sealedFor).toString('base64'),
     open: (sealed) => {
@@ -354,11 +349,6 @@ function noKey(): never {
 }
 
 /** A received field that the definition does not declare. */
-interface UndeclaredField {
-  readonly entity: EntityName;
-  readonly field: string;
-}
-
 /**
  * Values that masked entities store in clear, perhaps unexpectedly: fields that reveal a masked value, undeclared
  * fields that no rule covers, and rules for unknown fields.
@@ -368,7 +358,7 @@ export function maskGaps(
   /** The entities that are read. */
   read: ReadonlyMap<EntityName, unknown>,
   masks: Masks,
-  undeclared: readonly UndeclaredField[],
+  undeclared: readonly { readonly entity: EntityName; readonly field: string }[],
 ): readonly { readonly entity: EntityName; readonly detail: string }[] {
   return [...masks].flatMap(([name, { rules }]) => {
     const entity = definition.entities.get(name);

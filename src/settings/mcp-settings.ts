@@ -25,8 +25,6 @@ export const mcpFile = strictObject({
   sqlPassword: z.string().min(1).optional().meta(secret('Of that role, best as ${file:path} or ${VARIABLE}')),
 });
 
-type McpFile = z.output<typeof mcpFile>;
-
 /** An entity or a field that is hidden from agents. */
 export interface Exclusion {
   /** Null: every connector. */
@@ -45,7 +43,7 @@ interface Configured {
  * shown.
  */
 export function buildMcp(
-  { connectors: globs, exclude, sql, sqlUser, sqlPassword }: McpFile,
+  { connectors: globs, exclude, sql, sqlUser, sqlPassword }: z.output<typeof mcpFile>,
   connectors: ReadonlyMap<string, Configured>,
   named: readonly string[],
   note: Note,

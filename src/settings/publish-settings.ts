@@ -16,8 +16,6 @@ interface Known {
   readonly folder: string;
 }
 
-export type At = readonly string[];
-
 /** Names that no target may have. */
 export const publishCommands: readonly string[] = ['status', 'check', 'snapshot', 'prune', 'schema', 'help'];
 
@@ -51,14 +49,13 @@ export function buildPublish(
 function connectorsOf(
   names: readonly string[] | undefined,
   { connectors: all, named }: Known,
-  at: At,
+  at: readonly string[],
   note: Note,
 ): readonly ConnectorSettings[] {
   names?.forEach((name, index) => {
     const here = [...at, 'connectors', String(index)];
     if (!named.includes(name)) {
-      const suggestion = suggestName(name, named);
-      note(here, `no such connector: ${JSON.stringify(name)}${suggestion}`);
+      note(here, `no such connector: ${JSON.stringify(name)}${suggestName(name, named)}`);
     } else if (names.indexOf(name) !== index) note(here, `${name} is named twice`);
   });
   const chosen = (names ?? named).flatMap((name) => {

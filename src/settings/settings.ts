@@ -81,7 +81,6 @@ export type ReadConnector = Pick<
 };
 /** The service itself, with no API in between. */
 export type DirectAddress = Extract<ConnectorSettings['address'], { kind: 'direct' }>;
-export type EntitySettings = MapValue<ConnectorSettings['entities']>;
 export type HttpSettings = Frozen<SettingsFile['http']>;
 export type ApiSettings = Frozen<NonNullable<SettingsFile['api']>>;
 export type RedisSettings = Frozen<SettingsFile['redis'] & { readonly isConfigured: boolean }>;

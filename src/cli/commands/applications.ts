@@ -53,8 +53,7 @@ Changes apply at once, even while "connector-sync serve" runs on the folder. Org
       options: { ...dataOption, '--organization <name>': 'of this one alone' },
       run: async ({ terminal, clock, cwd }, { data, organization }) => {
         using state = await openStoredState(resolve(cwd, data), clock, { isMade: false });
-        const all = state?.applications.list() ?? [];
-        const found = all.filter(
+        const found = (state?.applications.list() ?? []).filter(
           (one) => organization === undefined || one.organizationName === organization,
         );
         terminal.printJson({
@@ -71,7 +70,7 @@ Changes apply at once, even while "connector-sync serve" runs on the folder. Org
           toTheSecond(Date.parse(createdAt)),
         ]);
         if (rows.length === 0) terminal.print(`There are no clients in ${data} yet.`);
-        else terminal.print(...textTable(columns, rows));
+        else terminal.print(...textTable(leftColumns('client id', 'organization', 'made'), rows));
       },
     }),
     delete: command({
@@ -91,8 +90,6 @@ Changes apply at once, even while "connector-sync serve" runs on the folder. Org
     }),
   },
 });
-
-const columns = leftColumns('client id', 'organization', 'made');
 
 /**
  * The client that may connect: configured by the environment, generated at this start, or created by an earlier start

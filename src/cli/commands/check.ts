@@ -201,8 +201,7 @@ async function checkCopies({ sinks, connectors }: LocalSettings): Promise<readon
     const { unfinished, away } = await readCopies(sink);
     for (const copy of unfinished.values()) {
       const connector = connectors.get(copy.connector);
-      const what = `copy of ${copy.connector}`;
-      const problem = failed(what, unfinishedCopyError(copy));
+      const problem = failed(`copy of ${copy.connector}`, unfinishedCopyError(copy));
       const isUsed = connector?.sink.name === sink.name;
       results.push(isUsed ? problem : { ...problem, state: 'warning', exitCode: exitCodes.ok });
     }

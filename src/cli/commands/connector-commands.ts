@@ -147,11 +147,11 @@ export const workspaces = command({
         if (found.length === 0) terminal.print('No workspaces.');
         const rows = found.map((one) => [one.name, one.id, one.status ?? '', one.createdAt ?? '']);
         if (rows.length > 0) {
-          terminal.print(...fittingTable(workspaceColumns, rows, terminal.columns()));
+          terminal.print(
+            ...fittingTable(leftColumns('name', 'id', 'status', 'created'), rows, terminal.columns()),
+          );
         }
       },
     }),
   },
 });
-
-const workspaceColumns = leftColumns('name', 'id', 'status', 'created');

@@ -97,8 +97,7 @@ async function showOffered(context: CommandContext, name: string | null): Promis
   const settings = await context.settings('api', 'access');
   const { terminal, signal } = context;
   await using app = await openPatientApp(context, settings, 'definitions');
-  const offered = await app.client.definitions(name, signal);
-  const found = offered.map((one) => ({
+  const found = (await app.client.definitions(name, signal)).map((one) => ({
     ...one,
     definition: definitionWithId(settings, one.id)?.name ?? null,
   }));
@@ -110,7 +109,5 @@ async function showOffered(context: CommandContext, name: string | null): Promis
     return;
   }
   const rows = found.map((one) => [one.name, one.definition ?? '', one.id ?? '']);
-  terminal.print(...fittingTable(columns, rows, terminal.columns()));
+  terminal.print(...fittingTable(leftColumns('name', 'definition', 'id'), rows, terminal.columns()));
 }
-
-const columns = leftColumns('name', 'definition', 'id');

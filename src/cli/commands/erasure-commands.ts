@@ -12,9 +12,9 @@ import { usage } from '../../core/errors.ts';
 import {
   chosenConnectors,
   connectorNamed,
-  connectorTargets,
   entityTarget,
   targetsOfConnector,
+  targetsOf,
 } from '../../settings/choices.ts';
 import type { ConnectorSettings, LocalSettings } from '../../settings/settings.ts';
 import type { MaskEnd } from '../../sinks/requests.ts';
@@ -60,8 +60,7 @@ Examples:
           'Expected --unmasked with the name of a connector, without --key, --where and --quarantine.',
         );
       }
-      const connector = connectorNamed(settings, name);
-      return await purgeUnmasked(context, settings, connector, flags);
+      return await purgeUnmasked(context, settings, connectorNamed(settings, name), flags);
     }
     if (flags.yes) throw usage('--yes belongs to --unmasked.');
     const target = purgeTarget(settings, name, flags);
@@ -118,7 +117,9 @@ const outOfReach = [
 /** Without an entity: the one that `--key list_members/a1/62ee` names, or else the whole connector. */
 function purgeTarget(settings: LocalSettings, name: string, flags: PurgeFlags): PurgeTarget {
   if (!name.includes('/') && flags.key.length === 0 && (flags.where !== undefined || flags.quarantine)) {
-    return { name, connector: connectorNamed(settings, name), entities: connectorTargets(settings, name) };
+    // Elements go with their records.
+    const connector = connectorNamed(settings, name);
+    return { name, connector, entities: targetsOf(connector).filter(({ isExploded }) => !isExploded) };
   }
   const [entity = '', ...rest] = (flags.key[0] ?? '').split('/');
   const isNamed = name.includes('/') || rest.length === 0 || entity.includes('=');

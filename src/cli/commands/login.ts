@@ -59,8 +59,7 @@ export const logout = command({
   run: async (context, _flags, name) => {
     const settings = await context.settings('access');
     const { clock, terminal, signal } = context;
-    const connector = connectorNamed(settings, name);
-    const ended = await signOut({ settings, connector, clock }, signal);
+    const ended = await signOut({ settings, connector: connectorNamed(settings, name), clock }, signal);
     terminal.printJson({ connector: name, signedIn: false, tokens: ended.kind });
     if (ended.kind === 'failed') terminal.note(`The tokens could not be revoked: ${ended.why}.`);
     terminal.print(`${name} ${endings[ended.kind]}`);
@@ -99,8 +98,7 @@ async function byBrowser(
   terminal.noteAddress('Open this address in a browser of this machine, and agree:', attempt.url.href);
   terminal.note('Waiting for the browser. On a machine without one, use --no-browser.');
   if (terminal.columns() !== null) openBrowser(attempt.url, env);
-  const code = await awaited.code(attempt.codeIn, signal);
-  return await attempt.finish(code);
+  return await attempt.finish(await awaited.code(attempt.codeIn, signal));
 }
 
 async function byPasting(

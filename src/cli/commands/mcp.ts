@@ -52,8 +52,7 @@ Examples:
     const { mcpOverHttp, mcpOverStdio } = await import('../../mcp/open-mcp.ts');
     const served = { settings, allowsSql, clock, log, program };
     if (listen !== null) {
-      const { http } = settings.parts;
-      await using over = await mcpOverHttp({ ...served, listen, http });
+      await using over = await mcpOverHttp({ ...served, listen, http: settings.parts.http });
       terminal.printJson({ url: over.url });
       terminal.print(over.url);
       return await aborted(signal);

@@ -20,13 +20,11 @@ import { openPatientApp } from '../output/show-run.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { isReplaceable, writeStreamed } from '../output/write-files.ts';
 
-type ReadAction = 'list' | 'get';
-
 export const list = readCommand('list', 'newsletter/list_members --param list_id=a1 --param count=5');
 
 export const get = readCommand('get', 'newsletter/campaigns --param campaign_id=c1');
 
-function readCommand(action: ReadAction, example: string): AddCommand {
+function readCommand(action: 'list' | 'get', example: string): AddCommand {
   return command({
     argument: ['<connector/entity>', 'such as newsletter/campaigns'],
     options: { '-p, --param <name=value...>': 'a declared parameter; objects and arrays as JSON' },

@@ -188,7 +188,7 @@ function tellUnsampled({ terminal }: CommandContext, name: string, { report }: S
 
 function differenceText(name: string, differences: readonly IdentityDifference[]): readonly string[] {
   const rows = differences.map(({ what, stored, given }) => [what, stored, given]);
-  return [`${name}:`, ...indentedTable(differenceColumns, rows)];
+  return [`${name}:`, ...indentedTable(leftColumns('what', 'stored', 'now'), rows)];
 }
 
 function sampleText(sample: Sample): readonly string[] {
@@ -200,8 +200,6 @@ function sampleText(sample: Sample): readonly string[] {
   }));
   return countTable(entities, 'sampled', 'equal', 'changed', 'not stored', 'look deleted');
 }
-
-const differenceColumns = leftColumns('what', 'stored', 'now');
 
 export const refetch = command({
   argument: ['<connector/entity>', 'such as newsletter/list_members'],

@@ -38,8 +38,7 @@ Examples:
   $ connector-sync search newsletter/list_members --filter '{"like": {"email_address": "%@example.com"}}' --fields id,email_address
   $ connector-sync search wiki/pages --filter @filter.json --all > pages.jsonl`,
   run: async (context, flags, name) => {
-    const settings = await context.settings();
-    const target = entityTarget(settings, name);
+    const target = entityTarget(await context.settings(), name);
     if (flags.indexSql) {
       context.terminal.print(...(await wordIndexes(context, target)));
       return;

@@ -34,8 +34,6 @@ const options = {
   '--limit <n>': { text: 'show at most so many; 0: all', default: '100' },
 } as const;
 
-type ListFlags = FlagsOf<typeof options>;
-
 export const status = command({
   argument: ['[connector...]', 'names from the config, * stands for any text (default: all)'],
   options,
@@ -243,7 +241,11 @@ const columns = [
  * The connectors that match the flags, as many as are shown, and the counts of all named ones. A sink that cannot be
  * read does not hide the others. Throws USAGE for a flag that is no number, and where no sink can be read.
  */
-async function openListPage(chosen: readonly ConnectorSettings[], flags: ListFlags, nowMs: number) {
+async function openListPage(
+  chosen: readonly ConnectorSettings[],
+  flags: FlagsOf<typeof options>,
+  nowMs: number,
+) {
   const { overviews, readable, unreadable } = await readOverviewsOfReadable(chosen);
   const limit = wholeNumber('--limit', flags.limit, most);
   const all = readable.map((connector) => ({

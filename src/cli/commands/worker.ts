@@ -40,14 +40,11 @@ const options = {
   '--http <[host]:port>': 'serve health checks and metrics there; a bare port binds to loopback',
 } as const;
 
-type WorkerFlags = FlagsOf<typeof options>;
-
 export const worker = command({
   options,
   help: help,
   enter: () => ({ isLogged: true }),
   run: async (context, flags) => {
-    const { terminal } = context;
     const log = await stderrLog(context, 'info');
     try {
       await workUntilStopped(context, flags, log);
@@ -57,14 +54,18 @@ export const worker = command({
       if (error instanceof SyncError && forPeople.has(error.code)) throw error;
       // Written to the log, because a collector of logs reads JSON lines.
       const document = errorDocument(error);
-      terminal.printJson({ error: document });
+      context.terminal.printJson({ error: document });
       log.fatal({ err: error }, document.message);
       return exitCodeOfError(error);
     }
   },
 });
 
-async function workUntilStopped(context: CommandContext, flags: WorkerFlags, log: Log): Promise<void> {
+async function workUntilStopped(
+  context: CommandContext,
+  flags: FlagsOf<typeof options>,
+  log: Log,
+): Promise<void> {
   const { clock, signal } = context;
   const concurrency = wholeNumber('--concurrency', flags.concurrency, mostRuns, 1);
   const maxRuns =

@@ -74,6 +74,5 @@ export function fact(label: string, text: string, width: number | null): readonl
 /** Writes the text after `first`, broken between words. */
 export function wordsWithin(text: string, first: string, width: number | null): readonly string[] {
   if (width === null) return [`${first}${text}`];
-  const hanging = ' '.repeat(first === '' ? 4 : first.length);
-  return filled(text.split(' '), first, hanging, width);
+  return filled(text.split(' '), first, ' '.repeat(first === '' ? 4 : first.length), width);
 }

@@ -2,8 +2,6 @@ import * as z from 'zod';
 import { apiError } from '../api-error.ts';
 import type { Endpoint, Tag } from '../routes/endpoint.ts';
 
-type Operation = ReturnType<typeof operationOf>;
-type Parameter = ReturnType<typeof parametersIn>[number];
 export type JsonSchema = z.core.JSONSchema.BaseSchema;
 
 /**
@@ -12,7 +10,7 @@ export type JsonSchema = z.core.JSONSchema.BaseSchema;
 export function openApiDocument(endpoints: readonly Endpoint[]) {
   const schemas = collectSchemas();
   /** Path -> method in lower case -> operation. */
-  const paths: Record<string, Record<string, Operation>> = {};
+  const paths: Record<string, Record<string, ReturnType<typeof operationOf>>> = {};
   for (const endpoint of endpoints) {
     const operations = (paths[endpoint.path] ??= {});
     operations[endpoint.method.toLowerCase()] = operationOf(endpoint, schemas);
@@ -73,7 +71,7 @@ function operationOf(endpoint: Endpoint, schemas: Schemas) {
   };
 }
 
-const organizationHeader: Parameter = {
+const organizationHeader: ReturnType<typeof parametersIn>[number] = {
   name: 'X-Organization-Id',
   in: 'header',
   required: false,

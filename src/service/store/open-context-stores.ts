@@ -20,7 +20,6 @@ import {
   failedWith,
   isUnusable,
   readStoreLedger,
-  rebuilding,
   removeStore,
   searchableEntities,
   storeConnector,
@@ -247,7 +246,7 @@ function keepStore(options: KeepStoreOptions) {
   const damaged = (code: ErrorCode): void => {
     isUseless = true;
     ledger = emptyLedger;
-    problem = rebuilding(code);
+    problem = `The store could not be used (${code}) and is made again from nothing.`;
   };
   /** Reads the file while no sync uses it. Never rejects: the status reports failures. */
   const read = async (): Promise<void> => {

@@ -211,10 +211,6 @@ export function failedWith(code: ErrorCode): string {
   return `The last sync failed (${code}): ${advice}.`;
 }
 
-export function rebuilding(code: ErrorCode): string {
-  return `The store could not be used (${code}) and is made again from nothing.`;
-}
-
 /** Entities, with the codes of what failed. */
 function leftOut({ entities, failures }: RunReport): string {
   const names = entities.flatMap(({ entity, setAside, counts, depthLimited }) =>

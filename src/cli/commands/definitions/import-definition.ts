@@ -107,12 +107,11 @@ function replacedDefinitions(folder: string, imports: readonly Imported[]) {
   return imports.flatMap(({ definition }) => {
     const file = join(folder, `${definition?.name}.yaml`);
     if (definition === null || !existsSync(file)) return [];
-    const { name } = definition;
     const before = parseDefinition(file, readFileSync(file, 'utf8')).definition;
     const after = parseDefinition(file, definition.text).definition;
     if (before === null || after === null) return [];
     const gone = [...before.entities.keys()].filter((entity) => !after.entities.has(entity));
-    return [{ name, gone, address: addressChange(before, after) }];
+    return [{ name: definition.name, gone, address: addressChange(before, after) }];
   });
 }
 

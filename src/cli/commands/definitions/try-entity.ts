@@ -446,9 +446,11 @@ function exchangeText({ method, url, body, status, ms, wireBytes, keys }: SeenEx
   ];
 }
 
-type Commit = NonNullable<SeenCall['commit']>;
-
-function commitText({ page }: SeenCall, commit: Commit, shown: Shown): readonly string[] {
+function commitText(
+  { page }: SeenCall,
+  commit: NonNullable<SeenCall['commit']>,
+  shown: Shown,
+): readonly string[] {
   const { filtered, foreign, refused, fetched, children } = commit;
   const { entity, width } = shown;
   const partial = commit.rows[0]?.records.filter((record) => record.partial !== undefined).length ?? 0;
