@@ -133,8 +133,7 @@ export async function readSignIns(connectors: readonly ConnectorSettings[], cloc
     } catch (error) {
       if (!(error instanceof SyncError)) throw error;
       const unknown = { ...stateOf({}, 0), why: error.message, needsPerson: false };
-      const state: SignInState = { ...unknown, state: 'unreadable' };
-      for (const name of names) states.set(name, state);
+      for (const name of names) states.set(name, { ...unknown, state: 'unreadable' });
     }
   }
   return states;

@@ -128,8 +128,7 @@ function changeOf(kind: NoticeKind, of: readonly Condition[]): Change {
     return { kind: one.kind as NoticeKind, subject, since, text: detailOf(one).text };
   });
   const since = items.map((one) => one.since).toSorted()[0] ?? '';
-  const connector = of[0]?.connector || null;
-  return { kind, connector, since, items };
+  return { kind, connector: of[0]?.connector || null, since, items };
 }
 
 /** A message for each channel that wants to hear of the change. */

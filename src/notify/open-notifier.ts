@@ -11,8 +11,7 @@ export async function openNotifier(options: NotifierOptions): Promise<Notifier> 
   checkChannels(options.settings);
   if (options.settings.notify.size > 0) {
     // Loaded only here: most configs have no channel.
-    const module = await import('./telling-notifier.ts');
-    return module.tellingNotifier(options);
+    return (await import('./telling-notifier.ts')).tellingNotifier(options);
   }
   const nothing = (): Promise<void> => Promise.resolve();
   return {

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import * as acts from '../app/acts.ts';
 import { findRun } from '../app/find-run.ts';
 import type { WatchedSinks } from '../app/watch-sinks.ts';
@@ -24,9 +24,7 @@ export type PageAct = acts.PreparedAct & { readonly back: string };
 
 /** A form that carries another one was made before something changed: it does nothing. */
 export function fingerprint({ title, of }: PageAct): string {
-  return createHash('sha256')
-    .update(JSON.stringify([title, of]))
-    .digest('base64url');
+  return hash('sha256', JSON.stringify([title, of]), 'base64url');
 }
 
 /** Prepares an act of a person on one connector, on all that the overview shows, on a run or a target. */

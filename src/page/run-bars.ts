@@ -1,4 +1,5 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
+import { grouped } from '../core/grouped.ts';
 import type { RunFacts } from '../sinks/ledger-reader.ts';
 import { duration } from '../telemetry/format.ts';
 
@@ -52,7 +53,6 @@ function barText(run: RunFacts): string {
 
 function summary(runs: readonly RunFacts[]): string {
   if (runs.length === 0) return 'No runs yet';
-  const counts = new Map<string, number>();
-  for (const { state } of runs) counts.set(state, (counts.get(state) ?? 0) + 1);
-  return `Last ${runs.length} runs: ${[...counts].map(([state, number]) => `${number} ${state}`).join(', ')}`;
+  const counts = [...grouped(runs, ({ state }) => state)].map(([state, some]) => `${some.length} ${state}`);
+  return `Last ${runs.length} runs: ${counts.join(', ')}`;
 }

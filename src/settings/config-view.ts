@@ -19,10 +19,8 @@ export function configView({ file, env }: ConfigPlace): Readonly<Record<string, 
   const { defaults: _, ...written } = config.data as Members;
   const unresolved = config.files.flatMap((one) => one.unresolved.map(({ at }) => at.join('.')));
   // `as`: the schema of an object shows an object.
-  const shown = shownValue(written, z.toJSONSchema(settingsFile, { io: 'input' }) as Shape, {
-    at: '',
-    missing: new Set(unresolved),
-  }) as Members;
+  const schema = z.toJSONSchema(settingsFile, { io: 'input' }) as Shape;
+  const shown = shownValue(written, schema, '', new Set(unresolved)) as Members;
   return { file: path.resolve(file), ...shown };
 }
 
@@ -43,33 +41,30 @@ interface Shape {
   readonly oneOf?: readonly Shape[];
 }
 
-interface Place {
-  readonly at: string;
-  /** Dotted paths of references without a value. */
-  readonly missing: ReadonlySet<string>;
-}
-
-/** Undefined where the file has no value and the schema no default. */
-function shownValue(value: unknown, shape: Shape, { at, missing }: Place): unknown {
+/**
+ * Undefined where the file has no value and the schema no default. `missing`: dotted paths of references without a
+ * value.
+ */
+function shownValue(value: unknown, shape: Shape, at: string, missing: ReadonlySet<string>): unknown {
   const given = value ?? shape.default ?? undefined;
   if (missing.has(at)) return '[missing]';
   if (given === undefined) return undefined;
   if (shape.writeOnly === true) return '[secret]';
   const shapes = shape.anyOf ?? shape.oneOf;
   if (shapes !== undefined) {
-    return shownValue(given, shapes.find((one) => fits(given, one)) ?? {}, { at, missing });
+    return shownValue(given, shapes.find((one) => fits(given, one)) ?? {}, at, missing);
   }
   if (Array.isArray(given)) {
-    return given.map((one, index) => shownValue(one, shape.items ?? {}, { at: `${at}.${index}`, missing }));
+    return given.map((one, index) => shownValue(one, shape.items ?? {}, `${at}.${index}`, missing));
   }
   if (typeof given === 'string') return withoutUser(given);
   if (!isMembers(given)) return given;
   const { properties = {}, additionalProperties } = shape;
   const names = new Set([...Object.keys(properties), ...Object.keys(given)]);
   const entries = [...names].map((name) => {
-    const place = { at: at === '' ? name : `${at}.${name}`, missing };
+    const place = at === '' ? name : `${at}.${name}`;
     const known = Object.hasOwn(properties, name) ? properties[name] : undefined;
-    return [name, shownValue(given[name], known ?? (additionalProperties || {}), place)] as const;
+    return [name, shownValue(given[name], known ?? (additionalProperties || {}), place, missing)] as const;
   });
   return Object.fromEntries(entries.filter(([, one]) => one !== undefined));
 }

@@ -144,11 +144,10 @@ export function previousSlot(times: CronTimes, nowMs: number): number | null {
 }
 
 const quarterMs = 900_000;
-const dayMs = 96 * quarterMs;
 /**
  * The time within which a zone's offset stays the same, except for changes in Ramadan, which are in the small hours.
  */
-const sameOffsetMs = 40 * dayMs;
+const sameOffsetMs = 40 * 96 * quarterMs;
 
 /**
  * The first slot after a time. A slot that the clock skips is later by the length of the gap, or at the first moment
