@@ -85,7 +85,8 @@ export async function refetchRecord(
         };
       },
     );
-  return { ...refetched, run: (await app.repair(connector, repair))?.run ?? null };
+  const report = await app.repair(connector, repair);
+  return { ...refetched, run: report?.run ?? null };
 }
 
 /** `texts`: the key's fields as `name=value`. Throws USAGE for all that can be ruled out before a call. */
