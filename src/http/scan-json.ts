@@ -156,7 +156,7 @@ export function valueOf(page: ScannedPage, start: number, end: number): JsonValu
 /** Numbers that `members` has for each member: name, start, end and flags of the value. */
 export const memberWidth = 4;
 
-/** What is known of the text of a value, as bits. */
+/** Facts about the text of a value, as bits. */
 export const valueFlags = {
   /** It has letters outside ASCII. */
   wide: 1,

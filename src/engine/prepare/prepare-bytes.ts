@@ -35,7 +35,7 @@ const maxLevels = 200;
 export function compilePrepareBytes(shape: RecordShape, hashOf: (values: string) => string) {
   const compiled = compileShape(shape);
   const { slots, keySlots, ignored, filledFrom, policy, noteOf, compare, fileOf } = compiled;
-  // Of these, fields depend on each other.
+  // With these, fields depend on each other, or a record may be refused.
   const isFromValues = filledFrom.size > 0 || shape.explodedField !== null || policy.onNews !== 'accept';
   let injected = injectedValues(compiled, {});
   const namesOf = new WeakMap<ScannedPage, PageNames>();

@@ -41,7 +41,7 @@ export async function readStored(commit: Commit, shown: readonly EntityRows[], i
     checkWidth(commit, rows);
     const keys = knownOrMade(keysOf, rows.entity, () => new Map<string, PreparedRecord>());
     for (const record of rows.records) {
-      // Of several records of a key one that is whole.
+      // A whole record of a key goes before one that came in part.
       if (record.partial === undefined || !keys.has(record.keyText)) keys.set(record.keyText, record);
     }
   }
@@ -223,7 +223,7 @@ interface BatchRows {
   readonly rows: Map<string, StoredRow>;
   /** The highest number of a row before the commit. */
   readonly lastRow: number;
-  /** What rows hold that no record of this commit has written. */
+  /** The content of rows that no record of this commit has written. */
   readonly contents: Map<number, RowContent>;
 }
 
@@ -235,7 +235,7 @@ function newBatch(entity: EntityName, table: PlannedTable, rows: BatchRows) {
     ...rows,
     written: [] as WrittenRow[],
     owners: new Map<number, number>(),
-    /** Of rows that other bytes show with the same values. */
+    /** New hashes of rows that other bytes show with the same values. */
     hashes: new Map<number, string>(),
     elsewhere: [] as RowAt[],
     /** Stored rows that this chain has met for the first time. */
