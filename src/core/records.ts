@@ -57,7 +57,7 @@ export interface PreparedRecord {
   readonly found?: object | undefined;
 }
 
-/** The content of a row beside its key: values in the order of its own columns. */
+/** The content of a row: `values` are in the order of `columns`, which need not be those of the definition. */
 export interface RowContent extends Pick<PreparedRecord, 'values' | 'extra'> {
   readonly columns: readonly Column[];
 }

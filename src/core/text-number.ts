@@ -1,6 +1,6 @@
 /**
- * A whole number of 52 bits from a text (FNV-1a twice, mixed as MurmurHash3 ends): evenly spread and cheap, but no
- * secret: who wants to finds texts with the same number. For sets that may take two texts for one.
+ * A whole number of 52 bits from a text (FNV-1a twice, mixed as at the end of MurmurHash3): cheap and evenly spread.
+ * Texts with the same number can be made on purpose, so it is for sets that may take two texts for one.
  */
 export function textNumber(text: string): number {
   let high = 0x811c9dc5;

@@ -133,8 +133,8 @@ interface PageNames {
 }
 
 /**
- * JSON text of the value. Names keep their order, and numbers their digits. It is written anew where that matters:
- * files of lines need it on one line, and some databases take no escape for half of a character.
+ * JSON text of a value, as it came. A value with line ends or numbered escapes is parsed and written again: files of
+ * lines need it on one line, and some databases refuse the escape of half a character.
  */
 function jsonAt(names: PageNames, page: ScannedPage, start: number, end: number, flags: number): string {
   if ((flags & valueFlags.uneven) !== 0) return wholeJson(valueOf(page, start, end));

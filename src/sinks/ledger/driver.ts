@@ -355,8 +355,9 @@ export function plannedTable(
 ): PlannedTable {
   let state = {};
   let isChanged = false;
-  const stored = isEmpty ? newKeySketch() : null;
-  const mayBeStored = ({ keyText }: Pick<FoundBy, 'keyText'>): boolean => stored?.mayHold(keyText) !== false;
+  /** The keys that this run has written; null: the table had rows before. */
+  const written = isEmpty ? newKeySketch() : null;
+  const mayBeStored = ({ keyText }: Pick<FoundBy, 'keyText'>): boolean => written?.mayHold(keyText) !== false;
   const noting =
     <Row, Rest extends readonly unknown[], Result>(
       write: (tx: Tx, rows: readonly Row[], ...rest: Rest) => Result,
@@ -369,12 +370,11 @@ export function plannedTable(
     ...table,
     mayBeStored,
     find: async (tx, records) =>
-      await table.find(tx, stored === null ? records : records.filter(mayBeStored)),
-    write: async (tx, rows, stamp) => {
-      isChanged ||= rows.length > 0;
-      if (stored !== null) for (const { record } of rows) stored.add(record.keyText);
+      await table.find(tx, written === null ? records : records.filter(mayBeStored)),
+    write: noting(async (tx, rows: readonly WrittenRow[], stamp: Stamp) => {
+      for (const { record } of rows) written?.add(record.keyText);
       await table.write(tx, rows, stamp);
-    },
+    }),
     setOwners: noting(table.setOwners),
     setHashes: noting(table.setHashes),
     tombstone: noting(table.tombstone),
