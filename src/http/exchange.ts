@@ -1,9 +1,9 @@
 import type { LookupFunction } from 'node:net';
-import { Agent, EnvHttpProxyAgent, type Dispatcher } from 'undici';
+import type { Dispatcher } from 'undici';
 import { knownOrMade } from '../core/grouped.ts';
 import { AddressRefusedError } from './guard-address.ts';
 import { orAborted, startDeadline } from './or-aborted.ts';
-import { hasProxies, proxyFor, withoutProxy } from './proxies.ts';
+import { proxyFor } from './proxies.ts';
 import { isAscii, isUtf8 } from 'node:buffer';
 import { promisify } from 'node:util';
 import { gunzip } from 'node:zlib';
@@ -59,7 +59,7 @@ export type Wire = ReturnType<typeof openWire>;
 
 /** Connections of one client. */
 export function openWire(limits: WireLimits, lookup: LookupFunction) {
-  const options: EnvHttpProxyAgent.Options = {
+  const options = {
     // Every call has a place in its account's budget or lane, so there are never more sockets than those have places. A
     // limit here would let the slow calls of one account keep those of all others waiting.
     connections: null,
@@ -72,13 +72,15 @@ export function openWire(limits: WireLimits, lookup: LookupFunction) {
     keepAliveMaxTimeout: 10_000,
     maxHeaderSize: limits.maxHeaderBytes,
   };
-  const agent = hasProxies()
-    ? new EnvHttpProxyAgent({
-        ...options,
-        noProxy: withoutProxy(),
-        proxyTls: { timeout: limits.connectTimeoutMs },
-      })
-    : new Agent(options);
+  let isOpen = true;
+  let made: Promise<Dispatcher> | null = null;
+  const agent = async (): Promise<Dispatcher> => {
+    // Loaded for the first call: it takes longer to load than all else of a process that makes none.
+    made ??= import('./connection-pool.ts').then(({ openPool }) => openPool(options));
+    const dispatcher = await made;
+    if (!isOpen) await dispatcher.destroy();
+    return dispatcher;
+  };
   /** Judged names, for a minute: where nothing outside can be looked up, a lookup may take longer than a call. */
   const judged = new Map<string, Promise<void>>();
   const judge = (hostname: string): Promise<void> =>
@@ -86,25 +88,27 @@ export function openWire(limits: WireLimits, lookup: LookupFunction) {
       setTimeout(() => judged.delete(hostname), judgedMs).unref();
       return judgeName(hostname, lookup);
     });
-  let isOpen = true;
   return {
     /**
      * Sends once: no retry, no redirect, no cookie. Throws undici's and Node's errors, `UnreadableBodyError`,
      * `AttemptTimeoutError`, or the signal's reason.
      */
     send: async (request: ExchangeRequest, signal: AbortSignal): Promise<WireAnswer> =>
-      await exchange(agent, judge, request, signal, (response) => readAnswer(response, request, limits)),
+      await exchange(await agent(), judge, request, signal, (response) =>
+        readAnswer(response, request, limits),
+      ),
     /** Sends once likewise; a 2xx answer comes as soon as its head has, and its body may be of any length. */
     open: async (request: ExchangeRequest, signal: AbortSignal): Promise<WireAnswer | WireStream> =>
-      await exchange(agent, judge, request, signal, async (response, begun) => {
+      await exchange(await agent(), judge, request, signal, async (response, begun) => {
         if (!isSuccess(response.statusCode)) return await readAnswer(response, request, limits);
         begun();
         return streamOf(response, limits);
       }),
     async [Symbol.asyncDispose]() {
-      // destroy, not close: a pending call must not keep the process alive.
-      if (isOpen) await agent.destroy();
+      const mustClose = isOpen;
       isOpen = false;
+      // destroy, not close: a pending call must not keep the process alive.
+      if (mustClose && made !== null) await (await made).destroy();
     },
   };
 }
