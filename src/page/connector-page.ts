@@ -25,17 +25,19 @@ import {
 } from '../wording/run-report-table.ts';
 import {
   actLink,
-  ago,
-  badge,
-  exactly,
+  age,
+  runState,
+  healthState,
+  moment,
+  second,
   facts,
-  numbers,
   page,
   type PageWorld,
   targetLinks,
   textLines,
   troubleText,
-  wideTable,
+  table,
+  type TableColumn,
 } from './layout.ts';
 import { lastRunText, nextRunText } from './overview-page.ts';
 import { barsLegend, runBars, tookMs } from './run-bars.ts';
@@ -125,7 +127,7 @@ export function connectorPage(data: ConnectorData, world: PageWorld): string {
   const pause = data.past.actions.find(({ action }) => action === 'pause');
   const pausedBy = pause === undefined ? '' : ` by ${printable(pause.who)}`;
   const entities = data.entities.map((placed) => entityCells(placed, data, nowMs));
-  const main = html`<h1>${name} ${badge(health.word)}</h1>
+  const main = html`<h1>${name} ${healthState(health.word)}</h1>
     ${actLinks(data, world)}
     ${
       health.troubles.length === 0
@@ -145,22 +147,24 @@ export function connectorPage(data: ConnectorData, world: PageWorld): string {
       ['Sign-in', signIn === null ? null : signInText(signIn, name, program)],
       [
         'Paused',
-        paused === null ? null : html`since ${exactly(paused.since)}${pausedBy}: ${printable(paused.reason)}`,
+        paused === null
+          ? null
+          : html`since ${moment(paused.since, nowMs)}${pausedBy}: ${printable(paused.reason)}`,
       ],
       ['Without a key', keylessText(connector) === '' ? null : keylessText(connector)],
     ])}
     <h2>Entities</h2>
-    ${entities.length === 0 ? html`<p>Nothing is stored yet.</p>` : wideTable('Entities', entityColumns, entities)}
+    ${entities.length === 0 ? html`<p>Nothing is stored yet.</p>` : table('Entities', entityColumns, entities)}
     ${storedNotes(data, world)} ${driftSection(data, world)}
     <h2 id="timeline">Timeline</h2>
     ${
       runs.length === 0
         ? html`<p>No runs yet. <code>${program} sync ${name}</code> reads it now.</p>`
         : html`${runBars(runs, root)}
-            <p class="faint">${barsLegend}</p>`
+            <p class="soft">${barsLegend}</p>`
     }
     ${timeline(data, nowMs)} ${targetLinks(targets, root)}`;
-  return page({ title: name, root, main }, world);
+  return page({ title: name, root, at: '', main }, world);
 }
 
 /** Links to the acts that are possible now. */
@@ -176,9 +180,15 @@ function actLinks({ connector: { name }, overview, running }: ConnectorData, wor
   </p>`;
 }
 
-const entityColumns = [
+const entityColumns: readonly TableColumn[] = [
   'entity',
-  ...numbers('rows', 'deleted', 'look deleted', 'listings', 'left to read', 'quarantined', 'undeclared'),
+  ['rows', 'num'],
+  ['deleted', 'num'],
+  ['look deleted', 'num'],
+  ['listings', 'num'],
+  ['left to read', 'num'],
+  ['quarantined', 'num'],
+  ['undeclared', 'num'],
   'complete',
   'last complete read',
   'fresh up to',
@@ -213,18 +223,18 @@ function entityCells(
     status === null
       ? ''
       : html`<span class="${status.due > 0 ? 'late' : ''}"
-            >${ago(status.lastCompleteReadAt, nowMs, status.partitions === 0 ? '' : 'never')}</span
+            >${age(status.lastCompleteReadAt, nowMs, status.partitions === 0 ? '' : 'never')}</span
           >
-          ${status.due > 0 && status.lastCompleteReadAt !== null ? html`<span class="faint">incomplete since</span>` : ''}`,
+          ${status.due > 0 && status.lastCompleteReadAt !== null ? html`<span class="soft">incomplete since</span>` : ''}`,
     asOf === null && limitMs === null
       ? ''
-      : html`<span class="${isLate ? 'late' : ''}">${ago(asOf, nowMs)}</span>
-          ${limitMs === null ? '' : html`<span class="faint">limit ${formatDuration(limitMs)}</span>`}`,
+      : html`<span class="${isLate ? 'late' : ''}">${age(asOf, nowMs)}</span>
+          ${limitMs === null ? '' : html`<span class="soft">limit ${formatDuration(limitMs)}</span>`}`,
   ];
 }
 
 /** Lines that `status` prints below its table. */
-function storedNotes({ connector, stored }: ConnectorData, { program }: PageWorld): SafeHtml {
+function storedNotes({ connector, stored }: ConnectorData, { program, nowMs }: PageWorld): SafeHtml {
   if (stored === null) return html``;
   const { status, damagedFiles, copiedAway, unfinishedCopy } = stored;
   const lines = [
@@ -241,7 +251,7 @@ function storedNotes({ connector, stored }: ConnectorData, { program }: PageWorl
       ? []
       : [`its copy from sink ${unfinishedCopy.from}, begun at ${unfinishedCopy.since}, is not complete`]),
   ];
-  return html`${textLines(lines)} ${failedSection(stored)}`;
+  return html`${textLines(lines)} ${failedSection(stored, nowMs)}`;
 }
 
 const mostDrift = 50;
@@ -255,29 +265,32 @@ function driftSection({ past: { drift }, connector }: ConnectorData, { program, 
       printable(row.field === '*' ? '* (further names)' : row.field),
       row.types.join(', '),
       row.kind === 'misfit' ? 'does not fit its column' : 'undeclared',
-      ago(row.firstSeenAt, nowMs),
+      age(row.firstSeenAt, nowMs),
     ]);
   return html`<h2>Fields that are not declared</h2>
     <p>
       Nothing of them is lost. <code>${program} schema diff ${connector.name}</code> shows how to declare
       them${drift.length > mostDrift ? `, and ${count(drift.length - mostDrift)} more` : ''}.
     </p>
-    ${wideTable('Fields that are not declared', ['entity', 'field', 'came as', 'is', 'first seen'], rows)}`;
+    ${table('Fields that are not declared', ['entity', 'field', 'came as', 'is', 'first seen'], rows)}`;
 }
 
 type Failed = StoredConnector['failures'][number] | StoredConnector['fileFailures'][number];
 
 /** Failures that the next run retries, and records in quarantine. */
-function failedSection({ status, failures, fileFailures, quarantine }: StoredConnector): SafeHtml {
+function failedSection(
+  { status, failures, fileFailures, quarantine }: StoredConnector,
+  nowMs: number,
+): SafeHtml {
   const failed = [...likeOnes(failures, ''), ...likeOnes(fileFailures, 'file of ')];
   return html`${
     failed.length === 0
       ? ''
       : html`<h2>Failed, to be tried again</h2>
           <ul>
-            ${failed.map(({ at, text }) => html`<li>${printable(text)} <span class="faint">${exactly(at)}</span></li>`)}
+            ${failed.map(({ at, text }) => html`<li>${printable(text)} <span class="soft">${moment(at, nowMs)}</span></li>`)}
           </ul>
-          ${[failures, fileFailures].some(({ length }) => length === failureLimit) ? html`<p class="faint">There may be more.</p>` : ''}`
+          ${[failures, fileFailures].some(({ length }) => length === failureLimit) ? html`<p class="soft">There may be more.</p>` : ''}`
   }
   ${
     quarantine.length === 0
@@ -310,7 +323,12 @@ function likeOnes(failures: readonly Failed[], what: string) {
   });
 }
 
-const runningColumns = ['entity', ...numbers('read', 'written', 'stored before')];
+const runningColumns: readonly TableColumn[] = [
+  'entity',
+  ['read', 'num'],
+  ['written', 'num'],
+  ['stored before', 'num'],
+];
 
 /** Rows that a run in progress has stored so far. */
 export function progressSection(
@@ -324,13 +342,13 @@ export function progressSection(
     count(inserted + updated),
     count(Math.max(0, (before.get(entity) ?? 0) - inserted)),
   ]);
-  return html`<section class="notice" aria-label="Run in progress">
+  return html`<section class="callout" aria-label="Run in progress">
     <h2>${isLost ? 'Its process has ended' : 'Running'}</h2>
     <p>
       <a href="../runs/${run.run}">Run</a> since
-      ${exactly(run.startedAt)}${isLost ? '; the next run resumes from what it stored' : ''}.
+      ${second(run.startedAt)}${isLost ? '; the next run resumes from what it stored' : ''}.
     </p>
-    ${rows.length === 0 ? '' : wideTable('Run in progress', runningColumns, rows)}
+    ${rows.length === 0 ? '' : table('Run in progress', runningColumns, rows)}
   </section>`;
 }
 
@@ -339,7 +357,16 @@ interface Entry {
   readonly cells: readonly (SafeHtml | string)[];
 }
 
-const timelineColumns = ['when', 'what', 'who', ...numbers('took', 'read', 'written', 'deleted'), 'details'];
+const timelineColumns: readonly TableColumn[] = [
+  'when',
+  'what',
+  'who',
+  ['took', 'num'],
+  ['read', 'num'],
+  ['written', 'num'],
+  ['deleted', 'num'],
+  'details',
+];
 
 export const leastShown = 50;
 export const mostShown = 1000;
@@ -351,8 +378,8 @@ export function timeline({ past, shown }: Pick<ConnectorData, 'past' | 'shown'>,
     (left, right) => (left.at < right.at ? 1 : left.at > right.at ? -1 : 0),
   );
   const isMore = all.length > shown || [runs, actions].some((list) => list.length === shown);
-  const rows = all.slice(0, shown).map(({ at, cells }) => [ago(at, nowMs), ...cells]);
-  return html`${wideTable('Timeline', timelineColumns, rows)}
+  const rows = all.slice(0, shown).map(({ at, cells }) => [age(at, nowMs), ...cells]);
+  return html`${table('Timeline', timelineColumns, rows)}
   ${
     isMore && shown < mostShown
       ? html`<p><a href="?shown=${Math.min(mostShown, shown * 4)}#timeline">Show older</a></p>`
@@ -371,7 +398,7 @@ function runEntry(run: RunSummary): Entry {
   return {
     at: startedAt,
     cells: [
-      html`<a href="../runs/${run.run}">${badge(run.state)}</a> ${kind === 'sync' ? '' : kind}`,
+      html`<a href="../runs/${run.run}">${runState(run.state)}</a> ${kind === 'sync' ? '' : kind}`,
       '',
       ms === null ? '' : duration(ms),
       report === null ? '' : count(recordsRead(report)),

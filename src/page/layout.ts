@@ -2,9 +2,11 @@ import { html, type SafeHtml } from '@remix-run/html-template';
 import type { FastifyReply } from 'fastify';
 import type { Trouble } from '../app/connector-health.ts';
 import { instant, type Instant } from '../core/clock.ts';
+import type { Health } from '../core/health.ts';
 import type { TokenHolder } from '../monitor/page-access.ts';
 import type { PublishSettings } from '../settings/settings.ts';
-import { printable, roughly } from '../telemetry/format.ts';
+import type { RunSummary } from '../sinks/ledger-reader.ts';
+import { printable } from '../telemetry/format.ts';
 import { troubleParts } from '../wording/connector-text.ts';
 
 /** Facts about the server that every page shows. */
@@ -15,8 +17,6 @@ export interface PageWorld {
   readonly config: string | null;
   /** The command that starts this program, for commands in texts. */
   readonly program: string;
-  /** The pages that each page leads to: their address and their name. */
-  readonly nav: readonly (readonly [string, string])[];
   /** Further pages of this server, such as `metrics`. */
   readonly links: readonly string[];
   /** The logged-in visitor; null: there is no token, or the page asks for it. */
@@ -25,10 +25,22 @@ export interface PageWorld {
   readonly problem: string | null;
 }
 
+/** The pages that each page leads to: their address from the root, and their name. */
+const navigation = [
+  ['', 'Connectors'],
+  ['runs', 'Runs'],
+  ['data', 'Data'],
+  ['targets', 'Targets'],
+  ['actions', 'Actions'],
+] as const;
+
 interface Page {
+  /** Of the window; the name of the program follows. */
   readonly title: string;
-  /** The link from this page to the overview. It also works below the path prefix of a proxy. */
+  /** The link from this page to the first one. It also works below the path prefix of a proxy. */
   readonly root: string;
+  /** The page of the navigation that this one belongs to; null: none. */
+  readonly at: (typeof navigation)[number][0] | null;
   readonly main: SafeHtml;
   /** Absent: the page shows nothing that changes. */
   readonly isLive?: boolean;
@@ -44,46 +56,95 @@ export const pageHeaders = {
 };
 
 /** A whole page. It has nothing inline and loads nothing from elsewhere, because the server's policy forbids both. */
-export function page({ title, root, main, isLive = true }: Page, world: PageWorld): string {
-  const { config, nowMs, nav, links, visitor, problem } = world;
+export function page({ title, root, at, main, isLive = true }: Page, world: PageWorld): string {
+  const { config, nowMs, links, visitor, problem } = world;
+  const isOpen = config !== null;
+  const address = isLive ? html`data-live="${root}live"` : '';
   return `<!doctype html>\n${String(
     html`<html lang="en">
       <head>
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
-        <title>${title} - connector-sync</title>
+        <title>${title} · connector-sync</title>
         <link rel="stylesheet" href="${root}style.css" />
         <link rel="icon" href="${root}icon.svg" type="image/svg+xml" />
-        ${isLive ? html`<script src="${root}live.js" data-live="${root}live" defer></script>` : ''}
+        <script src="${root}console.js" defer></script>
       </head>
-      <body>
+      <body ${isOpen ? address : ''}>
+        <a class="skip btn" href="#main">Skip to content</a>
         <header class="top">
-          <a class="brand" href="${root}">connector-sync</a>
-          <nav aria-label="Pages">
-            ${nav.map(([path, name]) => html`<a href="${root}${path}">${name}</a> `)}
-          </nav>
-          ${visitor === null ? '' : visitorForm(visitor, root)}
+          <a class="brand" href="${root}" aria-label="connector-sync"
+            >${sign}<span class="${isOpen ? 'o' : ''}">connector-sync</span></a
+          >
+          ${isOpen ? topLinks(root, at) : ''} ${visitor === null ? '' : visitorMenu(visitor, root)}
         </header>
-        ${problem === null || config === null ? '' : html`<div class="notice failed" role="alert">${textLines(problem.split('\n'))}</div>`}
-        <main id="main">${main}</main>
-        <footer>
-          <p>
-            Read ${exactly(nowMs)}${config === null ? '' : html` from <code>${config}</code>`}
-            <span id="live-state" role="status"></span>
-          </p>
-          <p>${links.map((link) => html`<a href="${root}${link}">/${link}</a> `)}</p>
-        </footer>
+        <main id="main">
+          ${problem === null || !isOpen ? '' : html`<div class="callout bad" role="alert">${textLines(problem.split('\n'))}</div>`}
+          ${main}
+        </main>
+        ${
+          isOpen
+            ? html`<footer>
+                <span id="live" class="state" role="status">Read, ${moment(nowMs, nowMs)}</span>
+                <span>All times in UTC</span>
+                <span>Config <code>${config}</code></span>
+                <span class="end"
+                  >${links.map((link) => html`<a href="${root}${link}">${linkNames[link] ?? link}</a> `)}</span
+                >
+              </footer>`
+            : ''
+        }
       </body>
     </html> `,
   )}`;
 }
 
-function visitorForm({ name, may }: TokenHolder, root: string): SafeHtml {
-  return html`<form method="post" action="${root}logout">
-    <span class="faint">${name}${may === 'act' ? '' : ', may read'}</span>
-    <button>Log out</button>
-  </form>`;
+const linkNames: Readonly<Record<string, string>> = {
+  healthz: 'Alive',
+  readyz: 'Ready',
+  metrics: 'Metrics',
+  board: 'Job queue',
+};
+
+const sign = html`<svg viewBox="0 0 24 24" aria-hidden="true">
+  <rect width="24" height="24" rx="6" fill="currentColor" />
+  <path
+    d="M6.5 9.5h8.2m-2.6-2.8 2.8 2.8-2.8 2.8M17.5 15.2H9.3m2.6-2.8-2.8 2.8 2.8 2.8"
+    fill="none"
+    stroke="var(--surface)"
+    stroke-width="1.7"
+    stroke-linecap="round"
+    stroke-linejoin="round"
+  />
+</svg>`;
+
+function topLinks(root: string, at: Page['at']): SafeHtml {
+  return html`<nav aria-label="Pages">
+      ${navigation.map(([path, name]) => html`<a href="${root}${path}" ${path === at ? html`aria-current="page"` : ''}>${name}</a> `)}
+    </nav>
+    <form class="find" action="${root}find" role="search" aria-label="Find">
+      <label class="unseen" for="find">Find a connector or a record</label>
+      <input
+        id="find"
+        name="find"
+        type="search"
+        placeholder="Find connector, record"
+        autocomplete="off"
+        aria-keyshortcuts="/"
+      />
+    </form>`;
+}
+
+function visitorMenu({ name, may }: TokenHolder, root: string): SafeHtml {
+  const rights = may === 'act' ? 'may act' : 'may read';
+  return html`<details class="menu who">
+    <summary>${name}</summary>
+    <div>
+      <p class="soft">Token “${name}”, ${rights}</p>
+      <form method="post" action="${root}logout"><button>Log out</button></form>
+    </div>
+  </details>`;
 }
 
 export async function sendPage(reply: FastifyReply, text: string): Promise<FastifyReply> {
@@ -102,27 +163,158 @@ export const actNames = [
 ] as const;
 export type ActName = (typeof actNames)[number];
 
-/** Links to the page that asks for confirmation; empty for a visitor who may not act. */
+/**
+ * A button that leads to the page which asks for confirmation, or to a dialog with its content; empty for a visitor who
+ * may not act. `look`: `primary` at most once on a page, `low` within lists.
+ */
 export function actLink(
   { visitor }: PageWorld,
   root: string,
   [name, text]: readonly [ActName, string],
   of: Readonly<Record<string, string>>,
+  look: '' | 'low' | 'primary' = '',
 ): SafeHtml | '' {
   if (visitor?.may !== 'act') return '';
-  return html`<a class="act" href="${root}act/${name}?${new URLSearchParams(of).toString()}">${text}</a>`;
+  const address = `${root}act/${name}?${new URLSearchParams(of).toString()}`;
+  return html`<a class="btn ${look}" href="${address}" data-dialog>${text}</a>`;
 }
 
-/** `2026-11-21 15:30:05 UTC`, for programs too. */
-export function exactly(at: Instant | number): SafeHtml {
-  const text = instant(typeof at === 'number' ? at : Date.parse(at));
-  return html`<time datetime="${text}">${text.slice(0, 19).replace('T', ' ')} UTC</time>`;
+const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'] as const;
+
+/** `15:32` today, `27 Nov 22:28` this year, `3 Feb 2025` before, with the exact time as its title. */
+export function moment(at: Instant | number, nowMs: number): SafeHtml {
+  return timeText(at, (exact) => {
+    const now = instant(nowMs);
+    if (exact.slice(0, 10) === now.slice(0, 10)) return exact.slice(11, 16);
+    const day = `${Number(exact.slice(8, 10))} ${months[Number(exact.slice(5, 7)) - 1] ?? ''}`;
+    return exact.startsWith(now.slice(0, 4))
+      ? `${day} ${exact.slice(11, 16)}`
+      : `${day} ${exact.slice(0, 4)}`;
+  });
 }
 
-/** The age, and on a click the exact time. A time in the future, written by a clock that is ahead, counts as now. */
-export function ago(at: Instant | null, nowMs: number, never = 'never'): SafeHtml {
-  if (at === null) return html`<span class="faint">${never}</span>`;
-  return disclosed(`${roughly(Math.max(0, nowMs - Date.parse(at)))} ago`, exactly(at));
+/** `15:32:05`, in runs and logs. */
+export function second(at: Instant | number): SafeHtml {
+  return timeText(at, (exact) => exact.slice(11, 19));
+}
+
+/** `40 s`, `36 min`, `26 h`, `8 d`: an age that grows while the page is open. A time in the future counts as now. */
+export function age(at: Instant | null, nowMs: number, never = 'never'): SafeHtml {
+  if (at === null) return html`<span class="soft">${never}</span>`;
+  return timeText(at, (exact) => span(nowMs - Date.parse(exact)), true);
+}
+
+/** `40 s`, `36 min`, `26 h`, `8 d`, as the script of the page writes ages. */
+export function span(ms: number): string {
+  const seconds = Math.max(0, Math.floor(ms / 1000));
+  if (seconds < 60) return `${seconds} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 120) return `${minutes} min`;
+  return minutes < 2880 ? `${Math.round(minutes / 60)} h` : `${Math.round(minutes / 1440)} d`;
+}
+
+function timeText(at: Instant | number, textOf: (exact: string) => string, grows = false): SafeHtml {
+  const exact = instant(typeof at === 'number' ? at : Date.parse(at));
+  const title = `${exact.slice(0, 19).replace('T', ' ')} UTC`;
+  return html`<time datetime="${exact}" title="${title}" ${grows ? html`data-age` : ''}
+    >${textOf(exact)}</time
+  >`;
+}
+
+/** A word of a state, with its colour and shape. */
+export type StateLook = 'ok' | 'run' | 'idle' | 'idle paused' | 'warn late' | 'warn part' | 'bad';
+
+export function state(look: StateLook, word: string): SafeHtml {
+  return html`<span class="state ${look}">${word}</span>`;
+}
+
+const healthLooks: Readonly<Record<Health, readonly [StateLook, string]>> = {
+  failed: ['bad', 'Failed'],
+  late: ['warn late', 'Late'],
+  incomplete: ['warn part', 'Incomplete'],
+  paused: ['idle paused', 'Paused'],
+  running: ['run', 'Running'],
+  new: ['idle', 'New'],
+  ok: ['ok', 'OK'],
+};
+
+export function healthState(health: Health): SafeHtml {
+  return state(...healthLooks[health]);
+}
+
+/** Word of a health as pages write it. */
+export function healthTitle(health: Health): string {
+  return healthLooks[health][1];
+}
+
+const runLooks: Readonly<Record<RunSummary['state'], readonly [StateLook, string]>> = {
+  ok: ['ok', 'OK'],
+  partial: ['warn part', 'Incomplete'],
+  degraded: ['warn part', 'Incomplete'],
+  interrupted: ['warn part', 'Interrupted'],
+  failed: ['bad', 'Failed'],
+  running: ['run', 'Running'],
+};
+
+/** How a run ended, or that it is in progress. */
+export function runState(of: RunSummary['state']): SafeHtml {
+  return state(...runLooks[of]);
+}
+
+/** Look and word of how a run ended, for bars and summaries. */
+export function runLook(of: RunSummary['state']): readonly [StateLook, string] {
+  return runLooks[of];
+}
+
+/** The way from the first page to this one, whose own name stands last. */
+export function crumbs(
+  links: readonly (readonly [address: string, text: string])[],
+  here: SafeHtml | string,
+) {
+  return html`<nav class="crumbs soft" aria-label="Path">
+    ${links.map(([address, text]) => html`<a href="${address}">${text}</a> / `)}${here}
+  </nav>`;
+}
+
+/** The head of a page: its answer as the heading, a line of facts, and acts. */
+export function head(
+  heading: SafeHtml | string,
+  soft: SafeHtml | string,
+  acts: SafeHtml | string = '',
+): SafeHtml {
+  return html`<div class="head">
+    <div>
+      <h1>${heading}</h1>
+      ${String(soft) === '' ? '' : html`<p class="soft">${soft}</p>`}
+    </div>
+    ${String(acts).trim() === '' ? '' : html`<div class="acts">${acts}</div>`}
+  </div>`;
+}
+
+/** What is wrong, why, and what to do; `acts` are the buttons that help. */
+export function callout(
+  look: 'bad' | 'warn' | 'run' | '',
+  label: string,
+  content: SafeHtml,
+  acts: SafeHtml | string = '',
+): SafeHtml {
+  return html`<section class="callout ${look}" aria-label="${label}">
+    <div>${content}</div>
+    ${String(acts).trim() === '' ? '' : html`<div class="acts">${acts}</div>`}
+  </section>`;
+}
+
+/** Numbers in a row of boxes: a name, and a value with its unit in `<small>`. */
+export function stats(list: readonly (readonly [string, SafeHtml | string])[]): SafeHtml {
+  return html`<dl class="stats">
+    ${list.map(
+      ([name, value]) =>
+        html`<div>
+          <dt>${name}</dt>
+          <dd>${value}</dd>
+        </div>`,
+    )}
+  </dl>`;
 }
 
 /** A short text that shows more on a click. */
@@ -131,11 +323,6 @@ export function disclosed(text: string, more: SafeHtml): SafeHtml {
     <summary>${text}</summary>
     ${more}
   </details>`;
-}
-
-/** A state by its word, with the colour of the state of that name, or of `state`. */
-export function badge(word: string, state = word): SafeHtml {
-  return html`<span class="badge ${/^[a-z]+$/.test(state) ? state : ''}">${word}</span>`;
 }
 
 /** Trouble of a connector and what to do, with commands as code. */
@@ -154,72 +341,58 @@ export function textLines(lines: readonly string[]): SafeHtml {
   return html`${lines.map((line) => html`<p>${printable(line.replace(/^\s*(! )?/, ''))}</p>`)}`;
 }
 
-/** The title of a column, and whether it holds numbers. */
-interface TableColumn {
-  readonly title: string;
-  readonly align?: 'left' | 'right';
-}
-
-type Cell = SafeHtml | string;
-
-/** Columns that hold numbers. */
-export function numbers(...titles: readonly string[]): readonly TableColumn[] {
-  return titles.map((title) => ({ title, align: 'right' }));
-}
-
 /**
- * A table in a box that scrolls on screens that are too narrow for it, by keyboard too; on a phone each row is a block.
- * Columns without content are left out.
+ * The title of a column and the looks of its cells: `num`, `cut` (takes the rest of the width), `o` (not on phones), `o2`
+ * (wide screens only).
  */
-export function wideTable(
+export type TableColumn = string | readonly [title: SafeHtml | string, look: string];
+
+/** The cells of a row, the first of which names it. `look`: `gone` is struck through; `in1`, `in2` indent the name. */
+export type TableRow =
+  | readonly (SafeHtml | string)[]
+  | {
+      readonly cells: readonly (SafeHtml | string)[];
+      readonly look?: string;
+      readonly nameLook?: string;
+      readonly isChosen?: boolean;
+    };
+
+/** A table in a box that scrolls where it is too narrow, by keyboard too. `go`: a row leads where its name leads. */
+export function table(
   caption: string,
-  columns: readonly (string | TableColumn)[],
-  rows: readonly (readonly Cell[])[],
+  columns: readonly TableColumn[],
+  rows: readonly TableRow[],
+  look: '' | 'go' = '',
 ): SafeHtml {
-  const used = columns
-    .map((column, index) => ({ index, ...(typeof column === 'string' ? { title: column } : column) }))
-    .filter(({ index }) => rows.some((row) => String(row[index] ?? '') !== ''));
-  const [first, ...others] = used;
-  const cell = (
-    row: readonly Cell[],
-    { index, title, align }: TableColumn & { readonly index: number },
-  ): SafeHtml => {
-    const content = row[index] ?? '';
-    const classes = [
-      ...(align === 'right' ? ['number'] : []),
-      ...(content === '0' ? ['zero'] : []),
-      ...(String(content) === '' ? ['none'] : []),
-    ];
-    return html`<td data-title="${title}" ${classes.length === 0 ? '' : html`class="${classes.join(' ')}"`}>
-      ${content}
-    </td>`;
-  };
-  return html`<div class="wide" tabindex="0" role="region" aria-label="${caption}">
+  const parts = columns.map((column) => (typeof column === 'string' ? ([column, ''] as const) : column));
+  return html`<div class="wide ${look}" tabindex="0" role="region" aria-label="${caption}">
     <table>
       <thead>
         <tr>
-          ${used.map(
-            ({ title, align }) =>
-              html`<th scope="col" ${align === 'right' ? html`class="number"` : ''}>${title}</th>`,
-          )}
+          ${parts.map(([title, looks]) => html`<th scope="col" class="${looks}">${title}</th>`)}
         </tr>
       </thead>
       <tbody>
-        ${rows.map(
-          (row) =>
-            html`<tr>
-              ${first === undefined ? '' : html`<th scope="row">${row[first.index] ?? ''}</th>`}
-              ${others.map((column) => cell(row, column))}
-            </tr>`,
-        )}
+        ${rows.map((row) => tableRow(row, parts))}
       </tbody>
     </table>
   </div>`;
 }
 
+function tableRow(row: TableRow, columns: readonly (readonly [SafeHtml | string, string])[]): SafeHtml {
+  const { cells, look = '', nameLook = '', isChosen = false } = 'cells' in row ? row : { cells: row };
+  return html`<tr class="${look}" ${isChosen ? html`aria-current="true"` : ''}>
+    ${cells.map((cell, index) => {
+      if (index === 0) return html`<th scope="row" class="${nameLook}">${cell}</th>`;
+      const shown = cell === '0' ? html`<span class="soft">0</span>` : cell;
+      return html`<td class="${columns[index]?.[1] ?? ''}">${shown}</td>`;
+    })}
+  </tr>`;
+}
+
 /** Facts by name; those without a text are left out. */
 export function facts(list: readonly (readonly [string, SafeHtml | string | null])[]): SafeHtml {
-  return html`<dl>
+  return html`<dl class="facts">
     ${list.map(([what, text]) =>
       text === null
         ? ''
@@ -236,7 +409,7 @@ export function targetLinks(targets: readonly Pick<PublishSettings, 'name' | 'ty
     <ul>
       ${targets.map(
         ({ name, type }) =>
-          html`<li><a href="${root}targets/${name}">${name}</a> <span class="faint">${type}</span></li>`,
+          html`<li><a href="${root}targets/${name}">${name}</a> <span class="soft">${type}</span></li>`,
       )}
     </ul>`;
 }
@@ -246,5 +419,5 @@ export function problemPage(root: string, title: string, message: string, world:
   const main = html`<h1>${title}</h1>
     <p>${printable(message)}</p>
     <p><a href="${root}">All connectors</a></p>`;
-  return page({ title, root, main, isLive: false }, world);
+  return page({ title, root, at: null, main, isLive: false }, world);
 }

@@ -11,10 +11,10 @@ import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
 import { count, counted, printable, roughly } from '../telemetry/format.ts';
 import {
   actLink,
-  ago,
-  badge,
+  age,
+  healthState,
   disclosed,
-  exactly,
+  moment,
   page,
   type PageWorld,
   targetLinks,
@@ -34,7 +34,7 @@ export function overviewPage(data: OverviewData, targets: readonly PublishSettin
   const main = html`<h1>Connectors</h1>
     ${unreadable.map(
       ({ sink, problem, connectors }) =>
-        html`<section class="notice failed" aria-label="Sink ${sink} cannot be read">
+        html`<section class="callout bad" aria-label="Sink ${sink} cannot be read">
           <p>
             <strong>Sink ${sink} cannot be read</strong>, so ${counted(connectors, 'connector')} of it
             ${connectors === 1 ? 'is' : 'are'} not shown. ${printable(problem)}
@@ -44,12 +44,12 @@ export function overviewPage(data: OverviewData, targets: readonly PublishSettin
     ${troubleSection(data, true, world)} ${troubleSection(data, false, world)} ${filters(data)}
     ${shown.length === 0 ? nothing : connectorsTable(data, world)} ${pageLinks(data)}
     <p class="acts">${total === 0 ? '' : matchingActs(data, world)}</p>
-    <p class="faint">
+    <p class="soft">
       ${total === shown.length ? counted(total, 'connector') : `${shown.length} of ${count(total)} connectors`}.
       ${shown.some(({ runs }) => runs.length > 0) ? barsLegend : ''}
     </p>
     ${targetLinks(targets, './')}`;
-  return page({ title: 'Connectors', root: './', main }, world);
+  return page({ title: 'Connectors', root: './', at: '', main }, world);
 }
 
 /** Links to the acts on all connectors that the filter matches. */
@@ -169,14 +169,15 @@ function connectorRow(one: OverviewData['shown'][number], { nowMs }: PageWorld):
   return html`<tr>
     <th scope="row">
       <a href="connectors/${name}">${name}</a>
-      <span class="faint">${definition.name}, sink ${sink.name}</span>
+      <span class="soft">${definition.name}, sink ${sink.name}</span>
     </th>
     <td data-title="Health">
-      ${badge(health.word)} ${health.isRunning && health.word !== 'running' ? badge('running') : ''}
+      ${healthState(health.word)}
+      ${health.isRunning && health.word !== 'running' ? healthState('running') : ''}
     </td>
     <td data-title="Data as of">${ageCell(one, nowMs)}</td>
     <td data-title="Last run">
-      ${lastRunText(overview, './', nowMs) ?? html`<span class="faint">never</span>`}
+      ${lastRunText(overview, './', nowMs) ?? html`<span class="soft">never</span>`}
     </td>
     <td data-title="Next run">${nextRunText(connector, overview, nowMs)}</td>
     <td data-title="Rows" class="number">${count(overview?.rows ?? 0)}</td>
@@ -189,16 +190,16 @@ export function lastRunText(overview: ConnectorOverview | null, root: string, no
   const lastRun = overview?.lastRun ?? null;
   if (lastRun === null) return null;
   return html`<a href="${root}runs/${lastRun.run}">${lastRun.state}</a>
-    ${ago(lastRun.finishedAt ?? lastRun.startedAt, nowMs)}`;
+    ${age(lastRun.finishedAt ?? lastRun.startedAt, nowMs)}`;
 }
 
 /** Age of the stalest entity, and its limit. */
 function ageCell({ health: { stalest, words }, overview }: ListedConnector, nowMs: number): SafeHtml {
-  if (overview === null || stalest === null) return html`<span class="faint">nothing read yet</span>`;
+  if (overview === null || stalest === null) return html`<span class="soft">nothing read yet</span>`;
   const { entity, asOf, freshWithinMs } = stalest;
   const limit = freshWithinMs === null ? '' : `, limit ${formatDuration(freshWithinMs)}`;
-  return html`<span class="${words.has('late') ? 'late' : ''}">${ago(asOf, nowMs, 'never complete')}</span>
-    <span class="faint">${entity}${limit}</span>`;
+  return html`<span class="${words.has('late') ? 'late' : ''}">${age(asOf, nowMs, 'never complete')}</span>
+    <span class="soft">${entity}${limit}</span>`;
 }
 
 function pageLinks({ query, pages }: OverviewData) {
@@ -361,20 +362,24 @@ export function nextRunText(
   overview: ConnectorOverview | null,
   nowMs: number,
 ): SafeHtml {
-  if (schedule === null) return html`<span class="faint">by hand</span>`;
+  if (schedule === null) return html`<span class="soft">by hand</span>`;
   const paused = overview?.paused ?? null;
   if (paused !== null) {
-    return html`<span>paused</span> <span class="faint">${printable(paused.reason)}</span>`;
+    return html`<span>paused</span> <span class="soft">${printable(paused.reason)}</span>`;
   }
   const endedMs = Date.parse(overview?.lastRun?.finishedAt ?? instant(nowMs));
   // A pattern that never comes again is never overdue.
   const [dueMs = nowMs] =
     schedule.kind === 'every' ? [endedMs + schedule.everyMs] : nextSlots(schedule, endedMs, 1);
   if (nowMs - dueMs > graceMs + schedule.jitterMs) {
-    return html`<span class="late">${disclosed(`due ${roughly(nowMs - dueMs)} ago`, exactly(dueMs))}</span>
-      <span class="faint">is a worker running?</span>`;
+    return html`<span class="late"
+        >${disclosed(`due ${roughly(nowMs - dueMs)} ago`, moment(dueMs, nowMs))}</span
+      >
+      <span class="soft">is a worker running?</span>`;
   }
   if (schedule.kind === 'every') return html`every ${formatDuration(schedule.everyMs)}`;
   const [nextMs] = nextSlots(schedule, nowMs, 1);
-  return nextMs === undefined ? html`never` : disclosed(`in ${roughly(nextMs - nowMs)}`, exactly(nextMs));
+  return nextMs === undefined
+    ? html`never`
+    : disclosed(`in ${roughly(nextMs - nowMs)}`, moment(nextMs, nowMs));
 }

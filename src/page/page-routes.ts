@@ -37,16 +37,10 @@ export interface PageOptions {
   readonly clock: Clock;
 }
 
-const nav = [
-  ['', 'Overview'],
-  ['actions', 'Actions'],
-  ['record', 'Find a record'],
-] as const;
-
 /** The files that pages load, and their types. They hold nothing of the config. */
 const files = [
   ['/style.css', 'style.css', 'text/css; charset=utf-8'],
-  ['/live.js', 'live.js', 'text/javascript; charset=utf-8'],
+  ['/console.js', 'console.js', 'text/javascript; charset=utf-8'],
   ['/icon.svg', 'icon.svg', 'image/svg+xml'],
 ] as const;
 
@@ -70,7 +64,6 @@ function addRoutes(server: FastifyInstance, options: PageOptions, at: PageServer
     nowMs: clock.now(),
     config: settings.file,
     program,
-    nav,
     links: at.links,
     visitor: request === undefined ? null : access.visitorOf(request),
     problem: at.problem(),
@@ -268,7 +261,7 @@ function actRoutes(pages: FastifyInstance, options: ActRoutes): void {
         void done.push(...[line, ...details].map((one) => one.replace(/\.?$/, '.')));
       await act.do({ who: visitor.name, reason: form.reason, tell });
       log.info({ who: visitor.name, act: name, of: act.of.slice(0, mostLogged) }, 'done from a page');
-      const content = html`<section class="notice" role="status">${doneLines(done)}</section>`;
+      const content = html`<section class="callout" role="status">${doneLines(done)}</section>`;
       return await sendPage(reply, endPage(act.title, content, act.back, now));
     } catch (error) {
       if (!(error instanceof SyncError)) throw error;
@@ -303,7 +296,7 @@ function confirmPage(act: PageAct, form: ConfirmForm, world: PageWorld): string 
   const main = html`<h1>${act.title}?</h1>
     ${
       form.hasChanged
-        ? html`<p class="notice attention" role="alert">
+        ? html`<p class="callout warn" role="alert">
             Nothing was done, because something has changed since you were asked. Now this would happen:
           </p>`
         : ''
@@ -326,13 +319,13 @@ function confirmPage(act: PageAct, form: ConfirmForm, world: PageWorld): string 
       }
       <p class="fields"><button>${act.title}</button> <a href="${root}${act.back}">No, go back</a></p>
     </form>`;
-  return page({ title: act.title, root, main, isLive: false }, world);
+  return page({ title: act.title, root, at: null, main, isLive: false }, world);
 }
 
 /** Says why nothing was done, or not all; `done`: what was before the failure. */
 function undonePage(message: string, done: readonly string[], back: string, world: PageWorld): string {
   const title = done.length === 0 ? 'Nothing was done' : 'Not all of it was done';
-  const why = html`<p class="notice failed" role="alert">${printable(message)}</p>`;
+  const why = html`<p class="callout bad" role="alert">${printable(message)}</p>`;
   return endPage(title, html`${doneLines(done)} ${why}`, back, world);
 }
 
@@ -340,7 +333,7 @@ function endPage(title: string, content: SafeHtml, back: string, world: PageWorl
   const main = html`<h1>${title}</h1>
     ${content}
     <p><a href="${root}${back}">${back === '' ? 'All connectors' : `Back to ${back.split('/')[1]}`}</a></p>`;
-  return page({ title, root, main, isLive: false }, world);
+  return page({ title, root, at: null, main, isLive: false }, world);
 }
 
 const mostLines = 50;
@@ -357,7 +350,7 @@ function doneLines(done: readonly string[]): SafeHtml {
 function loginPage(root: string, problem: string | null, world: PageWorld): string {
   const main = html`<h1>Log in</h1>
     <form class="login" method="post" action="${root}login">
-      ${problem === null ? '' : html`<p class="notice failed" role="alert">${problem}</p>`}
+      ${problem === null ? '' : html`<p class="callout bad" role="alert">${problem}</p>`}
       <label for="token">Token</label>
       <input
         id="token"
@@ -367,12 +360,10 @@ function loginPage(root: string, problem: string | null, world: PageWorld): stri
         required
         aria-describedby="which"
       />
-      <p id="which" class="faint">
-        <code>http.token</code> of the config, or one of <code>http.tokens</code>
-      </p>
+      <p id="which" class="soft"><code>http.token</code> of the config, or one of <code>http.tokens</code></p>
       <button>Log in</button>
     </form>`;
-  return page({ title: 'Log in', root, main, isLive: false }, outsideOf(world));
+  return page({ title: 'Log in', root, at: null, main, isLive: false }, outsideOf(world));
 }
 
 /** Says how to open the pages. */
@@ -383,7 +374,7 @@ function closedPage(root: string, world: PageWorld): string {
       (16 characters or more) and start it again, or let it listen on this machine alone:
       <code>--http 127.0.0.1:9400</code>.
     </p>`;
-  return page({ title: 'Closed', root, main, isLive: false }, outsideOf(world));
+  return page({ title: 'Closed', root, at: null, main, isLive: false }, outsideOf(world));
 }
 
 /** A visitor who is not logged in learns nothing about the config. */

@@ -33,7 +33,7 @@ export async function recordPage(settings: LocalSettings, query: RecordQuery, wo
     </form>
     ${target instanceof SyncError ? problem(target.message) : ''}
     ${chosen === null ? '' : await foundSection(chosen, query, world.program)}`;
-  return page({ title: 'Find a record', root: './', main, isLive: false }, world);
+  return page({ title: 'Find a record', root: './', at: 'data', main, isLive: false }, world);
 }
 
 function targetOf(settings: LocalSettings, text: string): EntityTarget | SyncError {
@@ -85,5 +85,5 @@ function withRunLinks(text: string): SafeHtml {
 }
 
 function problem(message: string): SafeHtml {
-  return html`<p class="notice failed" role="alert">${printable(message)}</p>`;
+  return html`<p class="callout bad" role="alert">${printable(message)}</p>`;
 }

@@ -6,7 +6,7 @@ import type { RunReport } from '../sinks/run-report.ts';
 import { count, duration, printable } from '../telemetry/format.ts';
 import { actionDetail } from '../wording/connector-text.ts';
 import { deleteLines, failureText, runFacts, runTable } from '../wording/run-report-table.ts';
-import { actLink, ago, badge, exactly, facts, page, type PageWorld, textLines, wideTable } from './layout.ts';
+import { actLink, age, runState, moment, facts, page, type PageWorld, textLines, table } from './layout.ts';
 import { tookMs } from './run-bars.ts';
 
 const root = '../';
@@ -16,7 +16,7 @@ export function runPage(run: RunSummary, sink: string, world: PageWorld): string
   const { connector, kind, report, continues } = run;
   const ms = tookMs(run);
   const isToUndo = report?.entities.some(hasWritten) === true;
-  const main = html`<h1><a href="${root}connectors/${connector}">${connector}</a> ${badge(run.state)}</h1>
+  const main = html`<h1><a href="${root}connectors/${connector}">${connector}</a> ${runState(run.state)}</h1>
     <p class="acts">
       ${run.state === 'running' ? actLink(world, root, ['cancel', 'Cancel'], { run: run.run }) : ''}
       ${isToUndo ? actLink(world, root, ['undo', 'Undo'], { run: run.run }) : ''}
@@ -25,13 +25,16 @@ export function runPage(run: RunSummary, sink: string, world: PageWorld): string
       ['Run', html`<code>${run.run}</code>`],
       ['Kind', kind],
       ['Sink', sink],
-      ['Started', exactly(run.startedAt)],
-      ['Ended', run.finishedAt === null ? null : exactly(run.finishedAt)],
+      ['Started', moment(run.startedAt, world.nowMs)],
+      ['Ended', run.finishedAt === null ? null : moment(run.finishedAt, world.nowMs)],
       ['Took', ms === null ? null : duration(ms)],
       ['Resumed', continues === null ? null : html`<a href="${root}runs/${continues}">${continues}</a>`],
     ])}
     ${report === null ? withoutReport(run) : reportSections(report, world.program)}`;
-  return page({ title: `${connector}: ${run.state}`, root, main, isLive: run.state === 'running' }, world);
+  return page(
+    { title: `${connector}: ${run.state}`, root, at: 'runs', main, isLive: run.state === 'running' },
+    world,
+  );
 }
 
 function withoutReport({ state, connector }: RunSummary) {
@@ -51,7 +54,7 @@ function reportSections(report: RunReport, program: string) {
   return html`${
     error === null
       ? ''
-      : html`<section class="notice failed" aria-label="Why it failed">
+      : html`<section class="callout bad" aria-label="Why it failed">
           <p><strong>${error.code}</strong> ${printable(error.message)}</p>
           <p>
             ${
@@ -68,9 +71,9 @@ function reportSections(report: RunReport, program: string) {
     rows.length === 0
       ? ''
       : html`<h2>What it did</h2>
-          ${wideTable(
+          ${table(
             'What it did',
-            columns,
+            columns.map(({ title, align }) => [title, align === 'right' ? 'num' : ''] as const),
             rows.map((row) => row.map((cell) => printable(cell))),
           )}`
   }
@@ -108,7 +111,7 @@ export function actionsPage(
     const { at, who, connector, entity, run } = action;
     const details = [entity ?? '', actionDetail(action)].filter((text) => text !== '').join(', ');
     return [
-      ago(at, world.nowMs),
+      age(at, world.nowMs),
       printable(who),
       action.action,
       connector === null ? '' : html`<a href="connectors/${connector}">${connector}</a>`,
@@ -117,7 +120,7 @@ export function actionsPage(
   });
   const main = html`<h1>Actions</h1>
     <p>What people did, by commands and on these pages. Kept for 400 days.</p>
-    ${unreadable.map(({ message }) => html`<p class="notice failed">${printable(message)}</p>`)}
-    ${rows.length === 0 ? html`<p>Nothing was done by hand yet.</p>` : wideTable('Actions', columns, rows)}`;
-  return page({ title: 'Actions', root: './', main, isLive: false }, world);
+    ${unreadable.map(({ message }) => html`<p class="callout bad">${printable(message)}</p>`)}
+    ${rows.length === 0 ? html`<p>Nothing was done by hand yet.</p>` : table('Actions', columns, rows)}`;
+  return page({ title: 'Actions', root: './', at: 'actions', main, isLive: false }, world);
 }
