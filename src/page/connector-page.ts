@@ -40,7 +40,7 @@ import {
   type TableColumn,
 } from './layout.ts';
 import { lastRunText, nextRunText } from './overview-page.ts';
-import { barsLegend, runBars, tookMs } from './run-bars.ts';
+import { type BarsShape, runBars, tookMs } from './bars.ts';
 
 type ConnectorData = Extract<Awaited<ReturnType<typeof readConnectorPage>>, { kind: 'read' }>;
 
@@ -115,6 +115,7 @@ function entityTree(
 }
 
 const root = '../';
+const runsShape: BarsShape = { places: 48, height: 40, width: 8, gap: 4 };
 
 /** One connector: stored data of each entity, problems, and runs. */
 export function connectorPage(data: ConnectorData, world: PageWorld): string {
@@ -160,8 +161,7 @@ export function connectorPage(data: ConnectorData, world: PageWorld): string {
     ${
       runs.length === 0
         ? html`<p>No runs yet. <code>${program} sync ${name}</code> reads it now.</p>`
-        : html`${runBars(runs, root)}
-            <p class="soft">${barsLegend}</p>`
+        : runBars(runs, runsShape, nowMs, root)
     }
     ${timeline(data, nowMs)} ${targetLinks(targets, root)}`;
   return page({ title: name, root, at: '', main }, world);

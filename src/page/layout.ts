@@ -183,14 +183,21 @@ const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', '
 
 /** `15:32` today, `27 Nov 22:28` this year, `3 Feb 2025` before, with the exact time as its title. */
 export function moment(at: Instant | number, nowMs: number): SafeHtml {
-  return timeText(at, (exact) => {
-    const now = instant(nowMs);
-    if (exact.slice(0, 10) === now.slice(0, 10)) return exact.slice(11, 16);
-    const day = `${Number(exact.slice(8, 10))} ${months[Number(exact.slice(5, 7)) - 1] ?? ''}`;
-    return exact.startsWith(now.slice(0, 4))
-      ? `${day} ${exact.slice(11, 16)}`
-      : `${day} ${exact.slice(0, 4)}`;
-  });
+  return timeText(at, () => momentText(at, nowMs));
+}
+
+/** As `moment`, for titles and labels. */
+export function momentText(at: Instant | number, nowMs: number): string {
+  const [exact, now] = [instant(msOf(at)), instant(nowMs)];
+  if (exact.slice(0, 10) === now.slice(0, 10)) return exact.slice(11, 16);
+  const isThisYear = exact.startsWith(now.slice(0, 4));
+  return `${dayText(at)} ${isThisYear ? exact.slice(11, 16) : exact.slice(0, 4)}`;
+}
+
+/** `27 Nov`. */
+export function dayText(at: Instant | number): string {
+  const exact = instant(msOf(at));
+  return `${Number(exact.slice(8, 10))} ${months[Number(exact.slice(5, 7)) - 1] ?? ''}`;
 }
 
 /** `15:32:05`, in runs and logs. */
@@ -214,11 +221,15 @@ export function span(ms: number): string {
 }
 
 function timeText(at: Instant | number, textOf: (exact: string) => string, grows = false): SafeHtml {
-  const exact = instant(typeof at === 'number' ? at : Date.parse(at));
+  const exact = instant(msOf(at));
   const title = `${exact.slice(0, 19).replace('T', ' ')} UTC`;
   return html`<time datetime="${exact}" title="${title}" ${grows ? html`data-age` : ''}
     >${textOf(exact)}</time
   >`;
+}
+
+function msOf(at: Instant | number): number {
+  return typeof at === 'number' ? at : Date.parse(at);
 }
 
 /** A word of a state, with its colour and shape. */

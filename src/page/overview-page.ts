@@ -20,7 +20,7 @@ import {
   targetLinks,
   troubleText,
 } from './layout.ts';
-import { barsLegend, runBars, shownRuns } from './run-bars.ts';
+import { type BarsShape, runBars } from './bars.ts';
 
 /**
  * All connectors at a glance: problems for a person, problems that heal by themselves, and a line for each connector.
@@ -46,7 +46,6 @@ export function overviewPage(data: OverviewData, targets: readonly PublishSettin
     <p class="acts">${total === 0 ? '' : matchingActs(data, world)}</p>
     <p class="soft">
       ${total === shown.length ? counted(total, 'connector') : `${shown.length} of ${count(total)} connectors`}.
-      ${shown.some(({ runs }) => runs.length > 0) ? barsLegend : ''}
     </p>
     ${targetLinks(targets, './')}`;
   return page({ title: 'Connectors', root: './', at: '', main }, world);
@@ -163,6 +162,8 @@ function connectorsTable({ shown, query }: OverviewData, world: PageWorld): Safe
   </table>`;
 }
 
+const barsShape: BarsShape = { places: 20, height: 20, width: 4, gap: 2 };
+
 function connectorRow(one: OverviewData['shown'][number], { nowMs }: PageWorld): SafeHtml {
   const { connector, overview, health, runs } = one;
   const { name, definition, sink } = connector;
@@ -181,7 +182,7 @@ function connectorRow(one: OverviewData['shown'][number], { nowMs }: PageWorld):
     </td>
     <td data-title="Next run">${nextRunText(connector, overview, nowMs)}</td>
     <td data-title="Rows" class="number">${count(overview?.rows ?? 0)}</td>
-    <td data-title="Last runs">${runs.length === 0 ? '' : runBars(runs, './')}</td>
+    <td data-title="Last runs">${runs.length === 0 ? '' : runBars(runs, barsShape, nowMs, './')}</td>
   </tr>`;
 }
 
@@ -297,7 +298,7 @@ export async function readOverviewPage(
   const shown = matching.slice((page - 1) * perPage, page * perPage);
   const runs = await watched.recentRuns(
     shown.map(({ connector }) => connector),
-    shownRuns,
+    barsShape.places,
   );
   return {
     query: { ...query, page },

@@ -7,7 +7,7 @@ import { count, duration, printable } from '../telemetry/format.ts';
 import { actionDetail } from '../wording/connector-text.ts';
 import { deleteLines, failureText, runFacts, runTable } from '../wording/run-report-table.ts';
 import { actLink, age, runState, moment, facts, page, type PageWorld, textLines, table } from './layout.ts';
-import { tookMs } from './run-bars.ts';
+import { tookMs } from './bars.ts';
 
 const root = '../';
 
