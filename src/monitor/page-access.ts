@@ -7,8 +7,8 @@ import type { HttpSettings } from '../settings/settings.ts';
 /** The owner of a token, by the token's name in the config. */
 export interface TokenHolder {
   readonly name: string;
-  /** `act`: change something from the pages, too. */
-  readonly may: 'read' | 'act';
+  /** `data`: see values of stored records, too. `act`: change something from the pages. */
+  readonly may: HttpSettings['tokens'][string]['may'];
 }
 
 export interface AccessToken extends TokenHolder {
@@ -21,7 +21,7 @@ type TokenCheck = ReturnType<typeof openTokenCheck>;
 /** All tokens of the config. No name of `http.tokens` has a dot. */
 export function tokensOf({ token, tokens }: HttpSettings): readonly AccessToken[] {
   const named = Object.entries(tokens).map(([name, one]) => ({ name, ...one }));
-  return token === null ? named : [{ name: 'http.token', may: 'act', token }, ...named];
+  return token === null ? named : [{ name: 'http.token', may: ['pages', 'act'], token }, ...named];
 }
 
 interface TokenCheckOptions {

@@ -136,12 +136,22 @@ function topLinks(root: string, at: Page['at']): SafeHtml {
     </form>`;
 }
 
+/** Whether a visitor may act. Without a token nobody may. */
+export function mayAct(visitor: TokenHolder | null): boolean {
+  return visitor?.may.includes('act') ?? false;
+}
+
+/** Whether the page may show values of records. Without a token only this machine reaches the pages, and it may. */
+export function maySeeValues({ visitor }: PageWorld): boolean {
+  return visitor?.may.includes('data') ?? true;
+}
+
 function visitorMenu({ name, may }: TokenHolder, root: string): SafeHtml {
-  const rights = may === 'act' ? 'may act' : 'may read';
+  const rights = [...(may.includes('data') ? ['see values'] : []), ...(may.includes('act') ? ['act'] : [])];
   return html`<details class="menu who">
     <summary>${name}</summary>
     <div>
-      <p class="soft">Token “${name}”, ${rights}</p>
+      <p class="soft">Token “${name}”, may ${rights.join(' and ') || 'read'}</p>
       <form method="post" action="${root}logout"><button>Log out</button></form>
     </div>
   </details>`;
@@ -174,7 +184,7 @@ export function actLink(
   of: Readonly<Record<string, string>>,
   look: '' | 'low' | 'primary' = '',
 ): SafeHtml | '' {
-  if (visitor?.may !== 'act') return '';
+  if (!mayAct(visitor)) return '';
   const address = `${root}act/${name}?${new URLSearchParams(of).toString()}`;
   return html`<a class="btn ${look}" href="${address}" data-dialog>${text}</a>`;
 }

@@ -19,6 +19,7 @@ import { connectorPage, leastShown, mostShown, readConnectorPage } from './conne
 import {
   actNames,
   disclosed,
+  mayAct,
   page,
   pageHeaders,
   type PageWorld,
@@ -236,7 +237,7 @@ function actRoutes(pages: FastifyInstance, options: ActRoutes): void {
     const refused = (message: string): Promise<FastifyReply> =>
       sendPage(reply.code(403), undonePage(message, [], '', now));
     if (visitor === null) return await refused(readOnly);
-    if (visitor.may !== 'act') return await refused(`The token "${visitor.name}" may only read.`);
+    if (!mayAct(visitor)) return await refused(`The token "${visitor.name}" may not act.`);
     const asked = nameParam.parse(request.params).name;
     const name = actNames.find((one) => one === asked);
     if (name === undefined) throw usage(`There is no act "${asked}".`);

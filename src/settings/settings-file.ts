@@ -253,19 +253,32 @@ const accessToken = matching(
   .transform(toSecret)
   .meta({ writeOnly: true });
 
+type PageRight = 'pages' | 'data' | 'act';
+
+/** Rights that a word stands for. */
+const rightsOf = { read: ['pages'], act: ['pages', 'act'] } as const;
+
+const pageRights = z
+  .array(z.enum(['pages', 'data', 'act']))
+  .refine((rights) => rights.includes('pages'), 'expected pages among them');
+
 const namedToken = strictObject({
   token: accessToken.meta({ description: 'As http.token' }),
   may: z
-    .enum(['read', 'act'])
-    .default('read')
-    .meta({ description: 'act: pause, run, cancel, undo and publish from the pages, too' }),
+    .union([z.enum(['read', 'act']), pageRights], 'expected read, act or a list such as [pages, data, act]')
+    .prefault('read')
+    .transform((may): readonly PageRight[] => (typeof may === 'string' ? rightsOf[may] : may))
+    .meta({
+      description:
+        'Rights: pages (sees them), data (values of stored records, too), act (pause, run, cancel, undo, publish). read: [pages]; act: [pages, act]',
+    }),
 });
 
 /** Access to the HTTP servers of this program, and the names that they are reached by. */
 const httpFile = strictObject({
   token: orNull(accessToken).meta({
     description:
-      'Opens the pages of ui and of worker --http, to read and to act. Best as ${file:path} or ${VARIABLE}',
+      'Opens the pages of ui and of worker --http, to read and to act, without values of records. Best as ${file:path} or ${VARIABLE}',
   }),
   tokens: z
     .record(z.string(), namedToken)

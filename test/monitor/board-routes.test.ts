@@ -45,7 +45,7 @@ beforeAll(async () => {
   };
   served = await serveMonitor({
     ...content,
-    tokens: [{ name: 'anna', may: 'read', token: new Secret(token) }],
+    tokens: [{ name: 'anna', may: ['pages'], token: new Secret(token) }],
   });
 });
 

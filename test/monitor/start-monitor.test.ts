@@ -241,10 +241,10 @@ describe('slow and many clients', () => {
 
 const token = 'tök€n:with:colons-0123';
 
-const bob = { name: 'bob', may: 'read' } as const;
+const bob = { name: 'bob', may: ['pages'] } as const;
 const open = (clock = instantClock()) => {
   const tokens = [
-    { name: 'anna', may: 'act', token: new Secret('another-token-0123') },
+    { name: 'anna', may: ['pages', 'act'], token: new Secret('another-token-0123') },
     { ...bob, token: new Secret(token) },
   ] as const;
   return openTokenCheck({ tokens, wrongTries: 3, wrongTriesMs: 10_000, clock }).judge;
@@ -252,14 +252,17 @@ const open = (clock = instantClock()) => {
 
 it('has the tokens of the config by name', () => {
   const secret = new Secret(token);
-  const named = { name: 'bob', may: 'read', token: secret };
+  const named = { name: 'bob', may: ['pages'], token: secret };
   const http = {
     hosts: [],
     connectorSeries: 'all',
-    tokens: { bob: { may: 'read', token: secret } },
+    tokens: { bob: { may: ['pages'], token: secret } },
   } as const;
   expect(tokensOf({ ...http, token: null })).toEqual([named]);
-  expect(tokensOf({ ...http, token: secret })).toEqual([{ ...named, name: 'http.token', may: 'act' }, named]);
+  expect(tokensOf({ ...http, token: secret })).toEqual([
+    { ...named, name: 'http.token', may: ['pages', 'act'] },
+    named,
+  ]);
 });
 
 describe('a token', () => {

@@ -223,7 +223,7 @@ describe('who may not act', () => {
     const form = await anna.ask(address);
     const before = await noted();
     expect((await bob.ask(address)).status).toBe(403);
-    expect((await bob.confirm(form)).text).toContain('The token "bob" may only read.');
+    expect((await bob.confirm(form)).text).toContain('The token "bob" may not act.');
     expect((await open.get(address)).body).toContain('http.tokens');
     const sent = { method: 'POST', headers: form.headers, body: form.body({ reason: 'x' }) };
     expect((await open.get(address, sent)).status).toBe(403);

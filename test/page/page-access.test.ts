@@ -141,14 +141,14 @@ it('end the sessions of a token that the config has changed, and keep the others
   const content = (ofBob: string) => ({
     pages,
     tokens: [
-      { name: 'anna', may: 'act', token: new Secret(anna) },
-      { name: 'bob', may: 'read', token: new Secret(ofBob) },
+      { name: 'anna', may: ['pages', 'act'], token: new Secret(anna) },
+      { name: 'bob', may: ['pages'], token: new Secret(ofBob) },
     ] as const,
   });
   await using served = await serveMonitor(content(bob));
   const [ofAnna, ofBob] = [await openActor(served, anna), await openActor(served, bob)];
   await served.monitor.show(content('another-token-of-bob'));
-  expect(await ofAnna.read('/')).toContain('<span class="faint">anna</span>');
+  expect(await ofAnna.read('/')).toContain('<summary>anna</summary>');
   expect((await ofBob.ask('/')).status).toBe(401);
 });
 

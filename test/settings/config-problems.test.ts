@@ -49,6 +49,10 @@ describe('a config file is refused', () => {
       'sinks: → http: { connectorSeries: some }\nsinks:':
         'http.connectorSeries: expected one of all, attention, got "some"',
       'sinks: → http: { token: 5 }\nsinks:': 'http.token: expected a string, got',
+      'sinks: → http: { tokens: { ann: { token: a-token-of-16-or-more, may: all } } }\nsinks:':
+        'http.tokens.ann.may: expected read, act or a list such as [pages, data, act]',
+      'sinks: → http: { tokens: { ann: { token: a-token-of-16-or-more, may: [data, act] } } }\nsinks:':
+        'http.tokens.ann.may: expected pages among them',
       'test/ → test/api/v1': 'api.baseUrl: expected the address without /api/v1',
     }),
   )('%s', (_, from, to, expected) => {

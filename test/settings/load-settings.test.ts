@@ -80,6 +80,16 @@ describe('loading settings', () => {
     );
   });
 
+  it.each([
+    ['', ['pages']],
+    [', may: read', ['pages']],
+    [', may: act', ['pages', 'act']],
+    [', may: [pages, data]', ['pages', 'data']],
+  ])('gives a token with "%s" the rights %j', (may, rights) => {
+    const http = `http: { tokens: { ann: { token: a-token-of-16-or-more${may} } } }\n`;
+    expect(folder.load(http + goodConfig).http.tokens['ann']?.may).toEqual(rights);
+  });
+
   it("fills in the defaults, the connector type's own among them", () => {
     const settings = folder.load(goodConfig);
     const [newsletter] = [...settings.connectors.values()];
