@@ -273,7 +273,6 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
     'notify/open-notifier.ts',
     'app',
     // What the commands of these names do.
-    'cli/commands/check.ts',
     'cli/output/json-text.ts',
     'wording/connector-text.ts',
   ],

@@ -1,11 +1,12 @@
 import { type Clock, instant, type Instant, systemClock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import type { ConnectorName } from '../core/names.ts';
+import { firstNames } from '../definitions/suggest-name.ts';
 import { connectorsBySink, sinksOf } from '../settings/choices.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import type { SignInFacts } from '../sign-ins/sign-in-store.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
-import type { WithheldOf } from '../sinks/requests.ts';
+import { type PurgeWork, targetNames, type WithheldOf } from '../sinks/requests.ts';
 import { openExistingHistory } from '../sinks/registry.ts';
 
 /** When the first entity gets too old. In the past where one was never read whole; without limits, never. */
@@ -170,4 +171,32 @@ function stateOf(facts: Partial<SignInFacts>, nowMs: number): SignInState {
   const state = since === null ? 'signed-out' : why === null ? 'signed-in' : 'ended';
   const needsPerson = state !== 'signed-in';
   return { state, since, renewedAt, renewalBegunAt, account, accessUntil, endsAt, why, needsPerson };
+}
+
+/** Facts about entities without a key that a connector reads; empty: it reads none. */
+export function keylessText({
+  definition,
+  entities,
+}: Pick<ConnectorSettings, 'definition' | 'entities'>): string {
+  const keyless = [...definition.entities.values()].filter(
+    ({ name, isKeyless }) => isKeyless === true && entities.has(name),
+  );
+  if (keyless.length === 0) return '';
+  const names = firstNames(keyless.map(({ name }) => name));
+  return `without a key: ${names} (a record that changes is another row, and none counts as deleted)`;
+}
+
+/** Says which purges are unfinished, and where that matters; empty: none is. */
+export function unfinishedPurgeText(work: readonly PurgeWork[], program: string): string {
+  if (work.length === 0) return '';
+  const connectors = [...new Set(work.map(({ connector }) => connector))].join(' ');
+  return `a purge is not finished: ${purgedPlaces(work)} may still hold what was purged; to finish it: ${program} prune ${connectors}`;
+}
+
+/** Places in which purges have left work. */
+function purgedPlaces(work: readonly PurgeWork[]): string {
+  const isSinkLeft = work.some(({ step }) => step === 'lines' || step === 'space');
+  return [...(isSinkLeft ? ['the sink'] : []), ...targetNames(work).map((name) => `target ${name}`)].join(
+    ' and ',
+  );
 }

@@ -263,12 +263,10 @@ export async function copy(app: App, options: CopyOptions): Promise<readonly Cop
 export async function check(app: App, options: CheckOptions = {}): Promise<Checks> {
   const settings = withParts(settingsIn(app), 'access', 'redis');
   // Loaded only here: most programs check nothing.
-  const { runChecks } = await import('../cli/commands/check.ts');
-  const nothing = (): void => undefined;
-  const terminal = { addLine: nothing, note: nothing, redraw: nothing, style: null };
+  const { runChecks } = await import('../app/run-checks.ts');
   const { signal = new AbortController().signal, deep = false } = options;
-  const context = { terminal, signal, clock: systemClock, program: 'connector-sync' };
-  const results = await runChecks(context, settings, deep, nothing);
+  const context = { signal, clock: systemClock, program: 'connector-sync' };
+  const results = await runChecks(context, settings, deep, () => undefined);
   return {
     ok: results.every(({ state }) => state !== 'failed'),
     checks: results.map(({ what, state, detail, code }) =>

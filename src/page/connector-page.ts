@@ -1,6 +1,6 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
 import { healthOf } from '../app/connector-health.ts';
-import { overviewOf } from '../app/connector-states.ts';
+import { keylessText, overviewOf } from '../app/connector-states.ts';
 import { failureLimit, readStatuses, type StoredConnector } from '../app/read-statuses.ts';
 import { recordsRead, rowsWritten } from '../app/run-totals.ts';
 import { isGone } from '../app/find-run.ts';
@@ -16,7 +16,7 @@ import { damageAdvice, damageText } from '../sinks/sink-access.ts';
 import type { DriftRow } from '../sinks/readings.ts';
 import type { EntityStatus, RunSummary } from '../sinks/ledger-reader.ts';
 import { count, counted, duration, printable } from '../telemetry/format.ts';
-import { actionDetail, keylessText, scheduleText, signInText } from '../wording/connector-text.ts';
+import { actionDetail, scheduleText, signInText } from '../wording/connector-text.ts';
 import {
   completenessTexts,
   missingLines,

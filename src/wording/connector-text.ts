@@ -10,13 +10,7 @@ import { wholeJson } from '../core/canonical-json.ts';
 import type { EntityTarget } from '../settings/choices.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { formatDuration } from '../settings/texts.ts';
-import {
-  type NotedAction,
-  type StoredMask,
-  type LeftStep,
-  type PurgeWork,
-  targetNames,
-} from '../sinks/requests.ts';
+import { type NotedAction, type StoredMask, type LeftStep } from '../sinks/requests.ts';
 import type { MissingRow, PartitionHistory, RowVersion } from '../sinks/readings.ts';
 import { count, counted, printable, printableWithin, roughly, toTheMinute } from '../telemetry/format.ts';
 
@@ -156,19 +150,6 @@ export function signInText(signIn: SignInState, connector: string, program: stri
   }
 }
 
-/** Facts about entities without a key that a connector reads; empty: it reads none. */
-export function keylessText({
-  definition,
-  entities,
-}: Pick<ConnectorSettings, 'definition' | 'entities'>): string {
-  const keyless = [...definition.entities.values()].filter(
-    ({ name, isKeyless }) => isKeyless === true && entities.has(name),
-  );
-  if (keyless.length === 0) return '';
-  const names = firstNames(keyless.map(({ name }) => name));
-  return `without a key: ${names} (a record that changes is another row, and none counts as deleted)`;
-}
-
 /** Values that may be stored as they were before the masks of the config; a line for each entity. */
 export function maskLines(
   { name, masks, definition }: Pick<ConnectorSettings, 'name' | 'masks' | 'definition'>,
@@ -224,21 +205,6 @@ export function purgedText({
 }): string {
   const next = canReturn ? 'the next sync that meets it stores it again' : 'syncs do not store it again';
   return `was purged at ${at} by ${who}; ${next}.`;
-}
-
-/** Says which purges are unfinished, and where that matters; empty: none is. */
-export function unfinishedPurgeText(work: readonly PurgeWork[], program: string): string {
-  if (work.length === 0) return '';
-  const connectors = [...new Set(work.map(({ connector }) => connector))].join(' ');
-  return `a purge is not finished: ${purgedPlaces(work)} may still hold what was purged; to finish it: ${program} prune ${connectors}`;
-}
-
-/** Places in which purges have left work. */
-function purgedPlaces(work: readonly PurgeWork[]): string {
-  const isSinkLeft = work.some(({ step }) => step === 'lines' || step === 'space');
-  return [...(isSinkLeft ? ['the sink'] : []), ...targetNames(work).map((name) => `target ${name}`)].join(
-    ' and ',
-  );
 }
 
 /** Work that a purge has left in the sink. */

@@ -17,7 +17,7 @@ import { checkTargets } from '../../settings/load-settings.ts';
 import type { LocalSettings, PublishSettings } from '../../settings/settings.ts';
 import { formatDuration } from '../../settings/texts.ts';
 import { count, counted, longAgo, printable, sizeText, toTheMinute } from '../../telemetry/format.ts';
-import { unfinishedPurgeText } from '../../wording/connector-text.ts';
+import { unfinishedPurgeText } from '../../app/connector-states.ts';
 import { command, type CommandContext, durationOf } from '../command.ts';
 import { errorDocument, type ExitCode, exitCodeOfError, exitCodes, forEachOf } from '../output/exit-codes.ts';
 import { picked } from '../output/json-text.ts';

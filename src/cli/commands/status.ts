@@ -1,5 +1,10 @@
 import { countWords, healthOf } from '../../app/connector-health.ts';
-import { overviewOf, readOverviewsOfReadable } from '../../app/connector-states.ts';
+import {
+  keylessText,
+  overviewOf,
+  readOverviewsOfReadable,
+  unfinishedPurgeText,
+} from '../../app/connector-states.ts';
 import { failureLimit, readStatuses, type StoredConnector } from '../../app/read-statuses.ts';
 import { type Health, healthWords } from '../../core/health.ts';
 import { chosenConnectors } from '../../settings/choices.ts';
@@ -7,14 +12,7 @@ import type { ConnectorSettings } from '../../settings/settings.ts';
 import { damageAdvice, damageText } from '../../sinks/sink-access.ts';
 import type { ConnectorStatus } from '../../sinks/ledger-reader.ts';
 import { count, counted, printable, toTheMinute } from '../../telemetry/format.ts';
-import {
-  allowByAgeText,
-  keylessText,
-  maskLines,
-  reasonLine,
-  signInText,
-  unfinishedPurgeText,
-} from '../../wording/connector-text.ts';
+import { allowByAgeText, maskLines, reasonLine, signInText } from '../../wording/connector-text.ts';
 import {
   completenessTexts,
   failureText,

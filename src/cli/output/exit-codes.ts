@@ -56,7 +56,7 @@ export function exitCodeOfError(error: unknown): ExitCode {
   return error instanceof SyncError ? exitCodeOfErrorCode(error.code) : exitCodes.failed;
 }
 
-function exitCodeOfErrorCode(code: ErrorCode): ExitCode {
+export function exitCodeOfErrorCode(code: ErrorCode): ExitCode {
   return codeByError[code] ?? exitCodes.failed;
 }
 

@@ -59,7 +59,13 @@ export async function openPatientApp(
   command: string,
   isDetailed = false,
 ): Promise<App> {
-  const onWait: OnRunEvent = (event) => {
+  const onWait = showWaits(terminal, isDetailed);
+  return await openApp({ settings, clock, command: `connector-sync ${command}`, onWait });
+}
+
+/** Shows each wait before a retry on stderr. */
+export function showWaits(terminal: Pick<Terminal, 'note'>, isDetailed = false): OnRunEvent {
+  return (event) => {
     if ((event.kind !== 'call-retried' && event.kind !== 'throttled') || event.waitMs < leastMs) return;
     if (event.kind === 'throttled') {
       terminal.note(`rate-limit wait, next call in ${duration(event.waitMs)}`);
@@ -68,7 +74,6 @@ export async function openPatientApp(
       terminal.note(`${retryText(event, event.waitMs)}${why}`);
     }
   };
-  return await openApp({ settings, clock, command: `connector-sync ${command}`, onWait });
 }
 
 const shownFailures = 10;
