@@ -64,6 +64,63 @@ export function withoutYamlEntry(text: string, top: string, name: string): strin
   }
 }
 
+/**
+ * Returns the text with another value of one member of an entry; null: without it. Comments around it stay, those
+ * inside the former value (and beside one that goes) are removed. Null as `withYamlEntry`, and where there is no such entry.
+ */
+export function withYamlMember(
+  text: string,
+  [top, name, key]: readonly [top: string, name: string, key: string],
+  value: object | null,
+): string | null {
+  const entry = topMap(text, top).map?.items.find((pair) => keyOf(pair) === name)?.value;
+  if (!isMap(entry)) return null;
+  const { items, flow: isFlow = false } = entry;
+  const at = items.findIndex((pair) => keyOf(pair) === key);
+  const written = value === null ? '' : `${key}: ${stringify(value, flowStyle).trimEnd()}`;
+  return checked(text, edited(), top, (members) =>
+    Object.fromEntries(
+      Object.entries(members).map(([one, own]) => [one, one === name ? withMember(own, key, value) : own]),
+    ),
+  );
+
+  function edited(): string {
+    const [pair, before, after] = [items[at], items[at - 1], items[at + 1]];
+    if (pair === undefined) {
+      const last = items.at(-1);
+      if (value === null || last === undefined) return text;
+      if (isFlow) return spliced(endOf(last), endOf(last), `, ${written}`);
+      const start = startOf(last);
+      return withLines(text, endOf(last), text.slice(lineStart(start), start) + written);
+    }
+    if (value !== null) return spliced(startOf(pair), endOf(pair), written);
+    const lineEnd = text.indexOf('\n', endOf(pair)) + 1;
+    if (!isFlow) return spliced(lineStart(startOf(pair)), lineEnd === 0 ? text.length : lineEnd, '');
+    if (after !== undefined) return spliced(startOf(pair), startOf(after), '');
+    return spliced(before === undefined ? startOf(pair) : endOf(before), endOf(pair), '');
+  }
+
+  function spliced(from: number, to: number, between: string): string {
+    return text.slice(0, from) + between + text.slice(to);
+  }
+
+  function lineStart(position: number): number {
+    return text.lastIndexOf('\n', position - 1) + 1;
+  }
+}
+
+const flowStyle = { collectionStyle: 'flow', lineWidth: 0 } as const;
+
+function withMember(entry: unknown, key: string, value: object | null): object {
+  const others = Object.entries(Object(entry) as object).filter(([one]) => value !== null || one !== key);
+  return { ...Object.fromEntries(others), ...(value === null ? {} : { [key]: value }) };
+}
+
+/** The lines of an entry below a top-level key, for a person to paste. */
+export function yamlEntry(top: string, name: string, value: object): string {
+  return `${top}:\n${blockOf('', '  ', name, value)}\n`;
+}
+
 /** The map below a top-level key, and the end of that key, colon included; null: there is none. */
 function topMap(text: string, top: string): { readonly map: YAMLMap | null; readonly keyEnd: number | null } {
   const { contents } = parseDocument(text, yamlSyntax);
