@@ -3,7 +3,6 @@ import { type Health, healthWords } from '../core/health.ts';
 import type { EntityName } from '../core/names.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { type FieldNews, newForMs } from '../sinks/readings.ts';
-import type { Pause } from '../sinks/lease.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
 import type { PurgeWork } from '../sinks/requests.ts';
 import {
@@ -19,15 +18,19 @@ import {
  * itself.
  */
 export type Trouble = { readonly isForPerson: boolean; readonly word: Health | null } & (
-  | { readonly kind: 'withheld' | 'pending'; readonly rows: number }
+  | { readonly kind: 'withheld' | 'pending'; readonly rows: number; readonly entities: readonly EntityName[] }
   | ({ readonly kind: 'credentials' | 'schema' | 'error' | 'retried' } & Pick<Failure, 'code'> &
       Partial<Pick<Failure, 'message'>>)
   | { readonly kind: 'quarantine'; readonly records: number }
   | { readonly kind: 'throttled'; readonly until: string }
   | { readonly kind: 'interrupted' | 'limited' | 'left-out' }
-  | { readonly kind: 'part-missing'; readonly listings: number }
+  | {
+      readonly kind: 'part-missing';
+      readonly listings: number;
+      readonly entities: readonly EntityName[];
+    }
   | ({ readonly kind: 'late' } & ReturnType<typeof freshnessOf>[number])
-  | ({ readonly kind: 'paused' } & Pause)
+  | ({ readonly kind: 'paused' } & NonNullable<ConnectorOverview['paused']>)
   /** New fields of the last days, and the time at which the last of them stops being new. */
   | { readonly kind: 'fields'; readonly fields: readonly FieldNews[]; readonly untilMs: number }
   /** Data older than the config keeps, and more than a guard removes at once. */
@@ -113,8 +116,6 @@ const aboutCredentials: ReadonlySet<ErrorCode> = new Set(['AUTH_FAILED', 'FORBID
 
 function troublesOf(connector: WithRetention, overview: ConnectorOverview, nowMs: number) {
   const { lastEnded, error, failures, missing, quarantined, partMissing } = overview;
-  const withheld = missing.reduce((sum, one) => sum + one.withheld, 0);
-  const pending = missing.reduce((sum, one) => sum + one.pending, 0);
   const listings = partMissing.reduce((sum, one) => sum + one.listings, 0);
   const failed =
     lastEnded?.state === 'failed'
@@ -134,7 +135,7 @@ function troublesOf(connector: WithRetention, overview: ConnectorOverview, nowMs
   const byAge = withheldByAgeOf(connector, overview.withheldByAge);
   const found: readonly (Trouble | false)[] = [
     ...lateness(connector, overview, nowMs),
-    withheld > 0 && { kind: 'withheld', rows: withheld, word: 'incomplete', isForPerson: true },
+    missingRows(missing, 'withheld'),
     byAge.length > 0 && {
       kind: 'withheld-by-age',
       entities: byAge.map(({ entity }) => entity),
@@ -149,7 +150,13 @@ function troublesOf(connector: WithRetention, overview: ConnectorOverview, nowMs
       isForPerson: true,
     },
     ...byKind.values(),
-    listings > 0 && { kind: 'part-missing', listings, word: 'incomplete', isForPerson: false },
+    listings > 0 && {
+      kind: 'part-missing',
+      listings,
+      entities: partMissing.map(({ entity }) => entity),
+      word: 'incomplete',
+      isForPerson: false,
+    },
     // A run that stopped at them says so already.
     fields.length > 0 &&
       !byKind.has('schema') && {
@@ -163,10 +170,25 @@ function troublesOf(connector: WithRetention, overview: ConnectorOverview, nowMs
     lastEnded?.state === 'degraded' &&
       leftOut.length === 0 && { kind: 'left-out', word: 'incomplete', isForPerson: false },
     ...cut(overview),
-    pending > 0 && { kind: 'pending', rows: pending, word: null, isForPerson: false },
+    missingRows(missing, 'pending'),
     overview.paused !== null && { kind: 'paused', ...overview.paused, word: 'paused', isForPerson: false },
   ];
   return found.filter((one) => one !== false);
+}
+
+/** Rows that look deleted and are kept; only those that a guard withholds need a person. */
+function missingRows(missing: ConnectorOverview['missing'], kind: 'withheld' | 'pending'): Trouble | false {
+  const some = missing.filter((one) => one[kind] > 0);
+  const isForPerson = kind === 'withheld';
+  return (
+    some.length > 0 && {
+      kind,
+      rows: some.reduce((sum, one) => sum + one[kind], 0),
+      entities: some.map(({ entity }) => entity),
+      word: isForPerson ? 'incomplete' : null,
+      isForPerson,
+    }
+  );
 }
 
 const unknownError: Failure = { code: 'INTERNAL', recovery: 'stop', message: 'it stopped on an error' };

@@ -3,6 +3,7 @@ import { SyncError } from '../core/errors.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
 import { connectorsBySink, sinksOf } from '../settings/choices.ts';
+import { nextSlots } from '../settings/cron.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import type { SignInFacts } from '../sign-ins/sign-in-store.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
@@ -117,6 +118,39 @@ export function overviewOf(
   { name, sink }: Pick<ConnectorSettings, 'name' | 'sink'>,
 ): ConnectorOverview | null {
   return overviews.get(sink.name)?.connectors.get(name) ?? null;
+}
+
+/** A worker may be busy, or start again. */
+const graceMs = 5 * 60_000;
+
+/**
+ * The next run of a connector by its schedule, before the jitter. `now`: it runs, or waits for a worker. `overdue`: no
+ * worker has begun the run that was due then. `never`: the pattern never comes again.
+ */
+export function nextRunOf(
+  { schedule }: Pick<ConnectorSettings, 'schedule'>,
+  overview: Pick<ConnectorOverview, 'paused' | 'lastRun'> | null,
+  nowMs: number,
+):
+  | { readonly kind: 'now' | 'paused' | 'no-schedule' | 'never' }
+  | { readonly kind: 'at' | 'overdue'; readonly at: Instant } {
+  const lastRun = overview?.lastRun ?? null;
+  if (lastRun?.state === 'running') return { kind: 'now' };
+  if ((overview?.paused ?? null) !== null) return { kind: 'paused' };
+  if (schedule === null) return { kind: 'no-schedule' };
+  // A worker begins the first run of an interval at once.
+  if (lastRun === null && schedule.kind === 'every') return { kind: 'now' };
+  const startedMs = lastRun === null ? nowMs : Date.parse(lastRun.startedAt);
+  const endedMs = lastRun === null ? nowMs : Date.parse(lastRun.finishedAt ?? lastRun.startedAt);
+  const slotAfter = (ms: number): number | undefined =>
+    schedule.kind === 'cron'
+      ? nextSlots(schedule, ms, 1)[0]
+      : startedMs + Math.max(1, Math.ceil((ms - startedMs) / schedule.everyMs)) * schedule.everyMs;
+  const dueMs = slotAfter(endedMs);
+  if (dueMs === undefined) return { kind: 'never' };
+  if (nowMs < dueMs) return { kind: 'at', at: instant(dueMs) };
+  const isOverdue = nowMs - dueMs > graceMs + schedule.jitterMs;
+  return isOverdue ? { kind: 'overdue', at: instant(dueMs) } : { kind: 'now' };
 }
 
 /** Sign-ins of the connectors that need a person to sign in. Calls no service, and needs no credentials. */

@@ -39,6 +39,8 @@ export interface StoredOrigin extends StoredIdentity {
 
 export interface PausedConnector extends Pause {
   readonly connector: ConnectorName;
+  /** The person who paused it last; null where that is no longer noted. */
+  readonly who: string | null;
 }
 
 export interface EntityFreshness {
@@ -67,7 +69,7 @@ export interface ConnectorOverview {
   readonly connector: ConnectorName;
   /** Null where the connector is only paused, or no run of it could begin so far. */
   readonly identity: StoredIdentity | null;
-  readonly paused: Pause | null;
+  readonly paused: Omit<PausedConnector, 'connector'> | null;
   /** The newest of kind `sync`. */
   readonly lastRun: RunFacts | null;
   /** The newest of kind `sync` that has a report: neither in progress nor killed. */

@@ -4,6 +4,7 @@ import { chromium, type Browser, type BrowserContextOptions, type Page } from 'p
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { AxeBuilder } from '@axe-core/playwright';
 import { findChromium, howToGetChromium } from '../support/page/find-chromium.ts';
+import { usePage } from '../support/page/expect-console.ts';
 import { clockAhead, serveUi } from '../support/page/served-ui.ts';
 import { openStatusWorld, type StatusWorld } from '../support/page/status-world.ts';
 import { isLong } from '../support/trials.ts';
@@ -147,32 +148,6 @@ describe.skipIf(program === null)('the pages in a browser', () => {
     });
   });
 });
-
-/** A page in a context of its own. Fails where it asked another machine for something, or an error was logged. */
-async function usePage(
-  browser: Browser,
-  options: BrowserContextOptions,
-  use: (page: Page) => Promise<void>,
-): Promise<void> {
-  const context = await browser.newContext(options);
-  const strange: string[] = [];
-  try {
-    const page = await context.newPage();
-    page.on('request', (request) => {
-      if (new URL(request.url()).hostname !== '127.0.0.1') strange.push(request.url());
-    });
-    page.on('pageerror', (error) => strange.push(error.message));
-    page.on('console', (message) => {
-      // A login that is refused and a page that does not exist are asked for on purpose.
-      const isMeant = message.text().includes('401') || message.location().url.endsWith('/nope');
-      if (message.type() === 'error' && !isMeant) strange.push(message.text());
-    });
-    await use(page);
-  } finally {
-    await context.close();
-  }
-  expect(strange).toEqual([]);
-}
 
 /** A reverse proxy that takes a path prefix away, as the one in the guide does. */
 async function proxyBelow(prefix: string, target: string) {

@@ -190,7 +190,7 @@ describe('the page of a connector', () => {
     const throttled = { kind: 'throttled', until, word: null, isForPerson: false } as const;
     expect(text(throttled)).toContain('until 2026-01-01T00:12Z, in 12m; the next run resumes.');
     expect(text(throttled, Date.parse(until) + 1)).toContain('00:12Z; the next run resumes.');
-    const pending = { kind: 'pending', rows: 2, word: null, isForPerson: false } as const;
+    const pending = { kind: 'pending', rows: 2, entities: [], word: null, isForPerson: false } as const;
     expect(text(pending)).toBe('2 rows may be deleted; later runs check them.');
   });
 

@@ -186,7 +186,9 @@ export async function readPauses(
   tx: Tx,
   only?: readonly ConnectorName[],
 ): Promise<readonly PausedConnector[]> {
-  const sql = `SELECT connector, since, reason FROM _sync_pauses WHERE ${among(only)} ORDER BY connector`;
+  const sql = `SELECT connector, since, reason, (SELECT who FROM _sync_actions AS act
+      WHERE act.connector = pause.connector AND act.action = 'pause' ORDER BY id DESC LIMIT 1) AS who
+    FROM _sync_pauses AS pause WHERE ${among(only)} ORDER BY connector`;
   return await tx.rows(sql, { only: only ?? [] });
 }
 

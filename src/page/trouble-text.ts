@@ -1,0 +1,255 @@
+import { html, type SafeHtml } from '@remix-run/html-template';
+import type { ConnectorHealth, Trouble } from '../app/connector-health.ts';
+import { nextRunOf } from '../app/connector-states.ts';
+import type { SignInState } from '../app/connector-states.ts';
+import type { ConnectorSettings } from '../settings/settings.ts';
+import type { ConnectorOverview, RunFacts } from '../sinks/ledger-reader.ts';
+import { count, counted, printable, printableWithin } from '../telemetry/format.ts';
+import { actLink, type ActName, moment, momentText, type PageWorld, span } from './layout.ts';
+
+/* Why a connector has its health, in words for pages, and the one act that helps. */
+
+/** A connector as the sinks know it. */
+export interface KnownConnector {
+  readonly connector: ConnectorSettings;
+  readonly overview: ConnectorOverview | null;
+  readonly health: ConnectorHealth;
+  /** Its newest runs, newest first; without them a page does not say since when it fails. */
+  readonly runs: readonly RunFacts[];
+}
+
+/** The trouble in one or two sentences; no command where an act does the same. */
+export function troubleReason(trouble: Trouble, of: KnownConnector, world: PageWorld): SafeHtml {
+  const { what, detail = '', next = '' } = reasonOf(trouble, of, world);
+  const why = detail === '' ? '' : `: ${printableWithin(detail, mostOfMessage).replace(/\.$/, '')}`;
+  const sentences = `${what}${why}. ${next}`.split(mark);
+  return html`${sentences.map((part, index) => {
+    if (index % 2 === 0) return part;
+    return part.startsWith(momentMark) ? moment(part.slice(1), world.nowMs) : html`<code>${part}</code>`;
+  })}`;
+}
+
+/** One line for a table, without the end of its sentence: why the connector is not OK, or what is known of it. */
+export function shortReason(of: KnownConnector, world: PageWorld): string {
+  const { health, overview, connector } = of;
+  const trouble = health.reason ?? health.troubles.find(({ isForPerson }) => isForPerson);
+  if (trouble !== undefined && health.word !== 'running') return shortTrouble(trouble, of, world);
+  if (health.word === 'running') {
+    const since = momentText(overview?.lastRun?.startedAt ?? world.nowMs, world.nowMs);
+    return `${health.words.has('new') ? 'First sync' : 'Reads'} since ${since}`;
+  }
+  if (health.word === 'new') return 'Not read yet';
+  const read = overview?.freshness.filter(({ asOf }) => asOf !== null).length ?? 0;
+  if (read < connector.entities.size) return '';
+  const unconfirmed = new Set(overview?.unconfirmed.map(({ entity }) => entity)).size;
+  const entities = counted(connector.entities.size, 'entity', 'entities');
+  return unconfirmed === 0 ? `${entities} complete` : `${entities} read, ${count(unconfirmed)} unconfirmed`;
+}
+
+function shortTrouble(trouble: Trouble, of: KnownConnector, world: PageWorld): string {
+  const { what, short = what } = reasonOf(trouble, of, world);
+  return short
+    .split(mark)
+    .map((part) => (part.startsWith(momentMark) ? momentText(part.slice(1), world.nowMs) : part))
+    .join('');
+}
+
+/** The one act that fixes the trouble, or a link to where a person decides; empty where it resolves on its own. */
+export function troubleAct(trouble: Trouble, of: KnownConnector, world: PageWorld, root: string) {
+  if (!trouble.isForPerson && trouble.kind !== 'paused') return '';
+  const { connector, overview } = of;
+  const subject = { connector: connector.name };
+  // Another run would stop at the same account.
+  const isOther = trouble.kind === 'error' && trouble.code === 'IDENTITY_CHANGED';
+  const act = isOther ? undefined : acts[trouble.kind];
+  if (act !== undefined) {
+    // No worker runs a paused connector.
+    const isPaused = (overview?.paused ?? null) !== null;
+    return actLink(world, root, isPaused ? ['resume', 'Resume…'] : act, subject, 'low');
+  }
+  return html`<a class="btn low" href="${root}connectors/${connector.name}">See details</a>`;
+}
+
+const acts: Partial<Readonly<Record<Trouble['kind'], readonly [ActName, string]>>> = {
+  withheld: ['allow-deletes', 'Review deletes…'],
+  late: ['run-now', 'Run now'],
+  error: ['run-now', 'Run now'],
+  credentials: ['run-now', 'Run now'],
+  paused: ['resume', 'Resume…'],
+};
+
+/** Marks names, commands and moments in texts: no character that `printable` leaves. */
+const mark = '\u0000';
+const momentMark = '\u0001';
+const code = (text: string): string => `${mark}${printable(text)}${mark}`;
+const at = (instant: string): string => `${mark}${momentMark}${instant}${mark}`;
+
+/** Messages may be long: the run's page has the whole of one. */
+const mostOfMessage = 200;
+
+interface Reason {
+  /** The beginning of a sentence. */
+  readonly what: string;
+  /** As `what` for a table; absent: the same. */
+  readonly short?: string;
+  /** What the service or the run said. */
+  readonly detail?: string;
+  /** What happens next, or what helps beside the act. */
+  readonly next?: string;
+}
+
+function reasonOf(trouble: Trouble, of: KnownConnector, { program, nowMs }: PageWorld): Reason {
+  const { name } = of.connector;
+  const command = (text: string): string => code(`${program} ${text}`);
+  switch (trouble.kind) {
+    case 'withheld':
+    case 'pending':
+    case 'quarantine':
+    case 'withheld-by-age':
+    case 'part-missing':
+      return aboutRows(trouble, command(`prune ${name} --allow-deletes`));
+    case 'credentials':
+    case 'error':
+    case 'retried':
+      return aboutFailure(trouble, of, nowMs);
+    case 'sign-in':
+      return aboutSignIn(trouble.signIn, command(`login ${name}`));
+    case 'schema':
+      return {
+        what: 'The records have fields that the definition does not declare',
+        next: `The config stops a run at them. ${command(`schema diff ${name}`)} has lines to declare them.`,
+      };
+    case 'fields':
+      return aboutFields(trouble.fields);
+    case 'purge':
+      return {
+        what: 'A purge is not finished',
+        next: `The sink or a target may still hold what was purged. ${command(`prune ${name}`)} finishes it.`,
+      };
+    case 'throttled':
+      return { what: `Waits until ${at(trouble.until)}, as the service asked`, next: 'Then it resumes.' };
+    case 'interrupted':
+      return { what: 'The last run was interrupted', next: 'The next run resumes it.' };
+    case 'limited':
+      return { what: 'The last run reached the limit that it was given', next: 'The next run resumes it.' };
+    case 'left-out':
+      return { what: 'The last run left something out', next: 'The next run tries again.' };
+    case 'late':
+      return aboutLateness(trouble, of, nowMs);
+    case 'paused': {
+      const { who, since, reason } = trouble;
+      const by = who === null ? '' : `by ${printable(who)} `;
+      return { what: `Paused ${by}since ${at(since)}: ${printable(reason)}` };
+    }
+  }
+}
+
+type Of<Kind extends Trouble['kind']> = Extract<Trouble, { readonly kind: Kind }>;
+
+function aboutRows(
+  trouble: Of<'withheld' | 'pending' | 'quarantine' | 'withheld-by-age' | 'part-missing'>,
+  prune: string,
+): Reason {
+  switch (trouble.kind) {
+    case 'withheld': {
+      const { rows, entities } = trouble;
+      const [looks, are] = rows === 1 ? ['looks', 'It is'] : ['look', 'They are'];
+      const what = `${counted(rows, 'row')} of ${codes(entities)} ${looks} deleted`;
+      return { what, next: `${are} kept until you decide.` };
+    }
+    case 'pending': {
+      const them = trouble.rows === 1 ? 'it' : 'them';
+      const what = `${counted(trouble.rows, 'row')} of ${codes(trouble.entities)} may be deleted`;
+      return { what, next: `Later runs check ${them}.` };
+    }
+    case 'quarantine': {
+      const are = trouble.records === 1 ? 'It is' : 'They are';
+      const what = `${counted(trouble.records, 'record')} of the last run could not be stored`;
+      return { what, next: `${are} kept in quarantine.` };
+    }
+    case 'withheld-by-age': {
+      const { items, entities } = trouble;
+      const are = items === 1 ? 'is' : 'are';
+      const what = `${counted(items, 'item')} of ${codes(entities)} ${are} older than the config keeps`;
+      return { what, next: `That is more than the guards let go at once. ${prune} removes all of it.` };
+    }
+    case 'part-missing': {
+      const what = `${counted(trouble.listings, 'listing')} of ${codes(trouble.entities)} may lack records`;
+      return { what, next: 'The next run reads more.' };
+    }
+  }
+}
+
+function aboutFailure(
+  trouble: Extract<Trouble, { readonly code: unknown }>,
+  of: KnownConnector,
+  nowMs: number,
+): Reason {
+  const since = failedSince(of.runs);
+  const fails = since === null ? '' : ` since ${at(since)}`;
+  const detail = trouble.message ?? '';
+  if (trouble.kind === 'retried') {
+    const next = nextRunOf(of.connector, of.overview, nowMs);
+    const when = next.kind === 'at' ? ` at ${at(next.at)}` : '';
+    const what = `The API did not answer as expected${fails}`;
+    return { what, detail, next: `The next run tries again${when}.` };
+  }
+  if (trouble.kind === 'error') return { what: `Runs stop on an error${fails}`, detail };
+  return trouble.code === 'FORBIDDEN'
+    ? { what: `The credentials lack a right${fails}`, detail, next: 'Grant it at the service.' }
+    : { what: `The service refuses the credentials${fails}`, detail, next: 'Renew them, then check again.' };
+}
+
+/** When the runs began to fail of which the newest is one; null: the newest did not, or an older one may have begun it. */
+function failedSince(runs: readonly RunFacts[]) {
+  const ended = runs.filter(({ kind, state }) => kind === 'sync' && state !== 'running');
+  const good = ended.findIndex(({ state }) => state !== 'failed');
+  return good < 1 ? null : (ended[good - 1]?.startedAt ?? null);
+}
+
+function aboutSignIn({ state, account, why }: SignInState, login: string): Reason {
+  if (state === 'signed-out') return { what: 'No person has signed in', next: `${login} does.` };
+  const who = account === null ? '' : ` as ${printable(account)}`;
+  return { what: `The sign-in${who} has ended`, detail: why ?? '', next: `${login} renews it.` };
+}
+
+function aboutFields(fields: Of<'fields'>['fields']): Reason {
+  const entities = [...new Set(fields.map(({ entity }) => entity))];
+  const misfits = fields.filter(({ kind }) => kind === 'misfit').length;
+  const number = fields.length;
+  const what =
+    misfits === 0
+      ? `${counted(number, 'new field')} in ${codes(entities)}`
+      : misfits === number
+        ? `Values of ${counted(number, 'field')} in ${codes(entities)} do not fit`
+        : `${counted(number, 'field')} in ${codes(entities)} are not as declared`;
+  const names = fields.map(({ field }) => (field === '*' ? 'further ones' : field));
+  return {
+    what: `${what}: ${codes(names)}`,
+    short: `${what}; all values are kept`,
+    next: 'All values are kept.',
+  };
+}
+
+function aboutLateness(trouble: Of<'late'>, { connector, overview }: KnownConnector, nowMs: number): Reason {
+  const { entity, asOf, freshWithinMs } = trouble;
+  const age = asOf === null ? 'was never read completely' : `is ${span(nowMs - Date.parse(asOf))} old`;
+  const limit = freshWithinMs === null ? '' : `, limit ${span(freshWithinMs)}`;
+  const what = `${code(entity)} ${age}${limit}`;
+  const next = nextRunOf(connector, overview, nowMs);
+  const why =
+    next.kind === 'no-schedule'
+      ? 'it has no schedule'
+      : next.kind === 'overdue'
+        ? `a run is due since ${at(next.at)}, and no worker has begun it`
+        : null;
+  if (why === null) return { what };
+  return { what, short: `${what}; ${why}`, next: `${why.charAt(0).toUpperCase()}${why.slice(1)}.` };
+}
+
+/** The first of many names, as code. */
+function codes(names: readonly string[]): string {
+  const shown = names.slice(0, 3).map((name) => code(printableWithin(name, 60)));
+  const more = names.length - shown.length;
+  return `${shown.join(', ')}${more > 0 ? ` and ${count(more)} more` : ''}`;
+}
