@@ -38,14 +38,21 @@ export type Explanation = NonNullable<Awaited<ReturnType<typeof explanationIn>>>
  * Explains from one state of the sink. `explanation` null: the key is not stored; `purged` says then when and by whom
  * it was purged, null where it never was.
  */
-export async function explainRow(target: EntityTarget, keyText: string) {
+export async function explainRow(target: EntityTarget, keyText: string, mostChars?: number) {
   await using reader = await openExistingRecords(target.connector.sink);
-  return reader === null ? { explanation: null, purged: null } : await explainIn(reader, target, keyText);
+  return reader === null
+    ? { explanation: null, purged: null }
+    : await explainIn(reader, target, keyText, mostChars);
 }
 
-/** The same in a state that is open. */
-export async function explainIn(reader: RecordReader, target: EntityTarget, keyText: string) {
-  const explanation = await explanationIn(reader, target, keyText);
+/** The same in a state that is open. `mostChars`: versions come with so many characters of the values that differ. */
+export async function explainIn(
+  reader: RecordReader,
+  target: EntityTarget,
+  keyText: string,
+  mostChars?: number,
+) {
+  const explanation = await explanationIn(reader, target, keyText, mostChars);
   return { explanation, purged: explanation === null ? await purgeNoteIn(reader, target, keyText) : null };
 }
 
@@ -58,13 +65,17 @@ async function explanationIn(
   reader: RecordReader,
   { connector, entity, table }: EntityTarget,
   keyText: string,
+  mostChars?: number,
 ) {
   const { history } = reader;
   await checkCopied(history, connector.name);
-  const row = await history.explain(connector.name, table, keyText);
+  const row = await history.explain(connector.name, table, keyText, mostChars);
   if (row === null) return null;
-  const fields = await storedFields(reader, connector.name, table.entity, keyText);
   const { incremental } = entity;
+  const fields =
+    incremental === null
+      ? null
+      : await storedFields(reader, connector.name, table.entity, keyText, incremental.field);
   const span =
     incremental === null || fields === null
       ? null

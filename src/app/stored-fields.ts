@@ -11,19 +11,25 @@ import type { RecordReader } from '../sinks/sink-access.ts';
 export type StoredFields = ReadonlyMap<string, JsonValue>;
 
 /**
- * The stored values of a record, column by column; a tombstone may have the key alone. Null if the key is not stored.
+ * The stored values of a record, column by column; a tombstone may have the key alone. `path`: only the column that it
+ * leads into. Null if the key is not stored.
  */
 export async function storedFields(
   reader: RecordReader,
   connector: ConnectorName,
   entity: EntityName,
   keyText: string,
+  path?: string,
 ): Promise<StoredFields | null> {
   const table = await reader.table(connector, entity);
   const record = table === null ? null : await reader.record(connector, table, keyText);
   if (table === null || record === null) return null;
   return new Map(
-    table.columns.map(({ name, type }, index) => [name, fieldValue(type, record.values[index] ?? null)]),
+    table.columns.flatMap(({ name, type }, index) =>
+      path === undefined || path === name || path.startsWith(`${name}.`)
+        ? [[name, fieldValue(type, record.values[index] ?? null)] as const]
+        : [],
+    ),
   );
 }
 

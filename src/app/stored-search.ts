@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto';
+import PQueue from 'p-queue';
 import type { Clock } from '../core/clock.ts';
 import type { JsonObject } from '../core/json.ts';
 import { usage } from '../core/errors.ts';
-import { openSearchProcesses } from '../search/process/open-search-processes.ts';
-import type { StatedAnswer } from '../search/search-target.ts';
+import { busy, openSearchProcesses } from '../search/process/open-search-processes.ts';
+import type { ShownRows, StatedAnswer } from '../search/search-target.ts';
 import type { EntityTarget } from '../settings/choices.ts';
+import { accessSink } from '../sinks/registry.ts';
 import { storedIn } from './stored-fields.ts';
 
 interface StoredSearch {
@@ -19,6 +21,8 @@ interface StoredSearch {
   readonly only?: ReadonlySet<string> | null;
   /** Whether the answer includes the state of the connector. */
   readonly withState?: boolean;
+  /** For a person: of any sink, as `Searched.rows`. */
+  readonly rows?: Omit<ShownRows, 'of'>;
 }
 
 interface StoredSearches {
@@ -38,29 +42,45 @@ export function openSearches({ clock, deadlineMs, processes, maxWaiting }: Store
   // No secret, and none is needed: a cursor only has to fit the sink that it came from, which its scope says.
   const cursorKey = createHash('sha256').update('search cursor of a sink').digest();
   const pool = openSearchProcesses({ processes, maxWaiting, deadlineMs, cursorKey, clock });
+  const waiting = new PQueue({ concurrency: processes });
   return {
     /** Rejects as `search` of the processes does, and with USAGE where there is nothing to search. */
     search: async (search: StoredSearch): Promise<StatedAnswer> => {
       const { target, params, signal, only, withState } = search;
-      const { connector, entity, name } = target;
+      const { connector, entity, name, table } = target;
       const { sink, sinkId } = await searchedSink(search);
-      const scope = `${sinkId} ${name}`;
-      const searched = { connector: connector.name, entity, only: only ? [...only] : undefined, withState };
-      if (sink.type === 'sqlite') {
-        return await pool.search({ ...searched, file: sink.path, scope, params }, signal);
+      const rows = search.rows && { ...search.rows, of: table.entity };
+      const scope = `${sinkId} ${name} ${rows?.which ?? ''}`;
+      const searched = {
+        connector: connector.name,
+        entity,
+        only: only ? [...only] : undefined,
+        withState,
+        rows,
+      };
+      if (sink.type !== 'postgres') {
+        const isJsonl = sink.type === 'jsonl';
+        const file = isJsonl ? accessSink(sink).ledgerPlace : sink.path;
+        return await pool.search({ ...searched, file, isJsonl, scope, params }, signal);
       }
-      const { openPostgresSearch } = await import('../search/postgres-search.ts');
-      await using opened = await openPostgresSearch(sink);
-      return await opened.search(searched, params, { cursorKey, scope, clock, deadlineMs, signal });
+      if (waiting.size >= maxWaiting) throw busy(waiting.size);
+      return await waiting.add(
+        async () => {
+          const { openPostgresSearch } = await import('../search/postgres-search.ts');
+          await using opened = await openPostgresSearch(sink);
+          return await opened.search(searched, params, { cursorKey, scope, clock, deadlineMs, signal });
+        },
+        { signal },
+      );
     },
     [Symbol.asyncDispose]: () => pool[Symbol.asyncDispose](),
   };
 }
 
-async function searchedSink({ target, ofType, ofNothing }: StoredSearch) {
+async function searchedSink({ target, ofType, ofNothing, rows }: StoredSearch) {
   const { name, connector } = target;
   const { sink } = connector;
-  if (sink.type === 'jsonl') {
+  if (sink.type === 'jsonl' && rows === undefined) {
     throw usage(
       `${name} is in sink ${sink.name}, which cannot be searched (type jsonl): expected one of type sqlite or postgres. ${ofType(sink.directory)}`,
     );

@@ -207,7 +207,7 @@ function entityCells(
   const isLate = limitMs !== null && (asOf === null || nowMs - Date.parse(asOf) > limitMs);
   const undeclared = past.drift.filter((one) => one.entity === entity && one.kind === 'undeclared').length;
   return [
-    html`<a class="depth-${Math.min(depth, 4)}" href="${root}record?in=${name}/${entity}">${entity}</a>`,
+    html`<a class="depth-${Math.min(depth, 4)}" href="${root}data/${name}/${entity}">${entity}</a>`,
     status === null ? '' : count(status.rows),
     some(status?.deleted),
     some(status?.missing),

@@ -4,14 +4,15 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
 import { defaultReason } from '../app/acts.ts';
 import { findRun, newestActions } from '../app/find-run.ts';
-import { watchSinks } from '../app/watch-sinks.ts';
+import { openSearches } from '../app/stored-search.ts';
+import { type WatchedSinks, watchSinks } from '../app/watch-sinks.ts';
 import type { Clock } from '../core/clock.ts';
 import { SyncError, usage } from '../core/errors.ts';
 import { copiedFile } from '../core/program-files.ts';
 import type { JobLog } from '../jobs/worker-context.ts';
 import { isFromHere, type PageAccess, type PageVerdict } from '../monitor/page-access.ts';
 import type { PageServer, ServedPages } from '../monitor/start-monitor.ts';
-import { connectorNamed, targetNamed } from '../settings/choices.ts';
+import { connectorNamed, entityTarget, targetNamed } from '../settings/choices.ts';
 import type { LocalSettings } from '../settings/settings.ts';
 import { count, printable } from '../telemetry/format.ts';
 import { fingerprint, type PageAct, type PageActWorld, prepareAct } from './act-subjects.ts';
@@ -20,6 +21,7 @@ import {
   actNames,
   disclosed,
   mayAct,
+  maySeeValues,
   page,
   pageHeaders,
   type PageWorld,
@@ -27,8 +29,9 @@ import {
   sendPage,
   textLines,
 } from './layout.ts';
+import { dataPage, firstEntity, readDataQuery, wholeValue } from './data-page.ts';
+import { dataListPage, findPage } from './find-page.ts';
 import { overviewPage, overviewSorts, overviewStates, readOverviewPage } from './overview-page.ts';
-import { recordPage, type RecordQuery } from './record-page.ts';
 import { actionsPage, runPage } from './run-page.ts';
 import { targetPage } from './target-page.ts';
 
@@ -101,9 +104,7 @@ function addRoutes(server: FastifyInstance, options: PageOptions, at: PageServer
     pages.get('/actions', async (request, reply) =>
       sendPage(reply, actionsPage(await newestActions(settings, { limit: mostActions }), world(request))),
     );
-    pages.get('/record', async (request, reply) =>
-      sendPage(reply, await recordPage(settings, readRecordQuery(request.query), world(request))),
-    );
+    dataRoutes(pages, { settings, watched, program, clock, world });
     pages.get('/targets/:name', async (request, reply) => {
       const target = targetNamed(settings, nameParam.parse(request.params).name);
       const signal = AbortSignal.timeout(targetWithinMs);
@@ -123,6 +124,57 @@ function addRoutes(server: FastifyInstance, options: PageOptions, at: PageServer
 }
 
 const mostActions = 200;
+
+interface DataRoutes extends Omit<PageOptions, 'clock'> {
+  readonly clock: Clock;
+  readonly watched: WatchedSinks;
+  readonly world: (request: FastifyRequest) => PageWorld;
+}
+
+/** A search of a page is ended after so long. */
+const searchLimits = { deadlineMs: 8_000, processes: 2, maxWaiting: 16 };
+
+/** Pages of stored records. Only for a visitor who may see values a record is read. */
+function dataRoutes(pages: FastifyInstance, { settings, watched, program, clock, world }: DataRoutes): void {
+  const searches = openSearches({ clock, ...searchLimits });
+  pages.addHook('onClose', async () => await searches[Symbol.asyncDispose]());
+  const reading = (reply: FastifyReply) => {
+    const gone = new AbortController();
+    reply.raw.once('close', () => gone.abort());
+    return { searches, program, signal: gone.signal };
+  };
+  pages.get('/data', async (request, reply) => {
+    const { connector } = dataListQuery.parse(request.query);
+    if (connector !== '') {
+      const { name, entity } = await firstEntity(connectorNamed(settings, connector));
+      return await reply.redirect(`data/${name}/${entity}`, 303);
+    }
+    const { overviews } = await watched.overviews();
+    return await sendPage(reply, dataListPage(settings, overviews, world(request)));
+  });
+  pages.get('/data/:connector/:entity', async (request, reply) => {
+    const { connector, entity } = dataParams.parse(request.params);
+    const target = entityTarget(settings, `${connector}/${entity}`);
+    const { whole } = wholeQuery.parse(request.query);
+    const given = { ...reading(reply), settings, target, query: readDataQuery(request.query) };
+    const now = world(request);
+    if (whole !== '' && maySeeValues(now)) {
+      const headers = { 'content-type': 'text/plain; charset=utf-8', 'x-content-type-options': 'nosniff' };
+      return await reply.headers(headers).send(await wholeValue(given, whole));
+    }
+    const { status, text: shown } = await dataPage(given, now);
+    return await sendPage(reply.code(status), shown);
+  });
+  pages.get('/find', async (request, reply) => {
+    const { find } = findQuery.parse(request.query);
+    const name = find.trim();
+    const isConnector = [...settings.connectors.keys()].some((one) => one === name);
+    if (isConnector) return await reply.redirect(`connectors/${name}`, 303);
+    if (name === '') return await reply.redirect('./', 303);
+    const { overviews } = await watched.overviews();
+    return await sendPage(reply, await findPage(settings, overviews, name, reading(reply), world(request)));
+  });
+}
 
 /** A bucket may be far away. */
 const targetWithinMs = 10_000;
@@ -405,13 +457,7 @@ const actQuery = filter.extend({ connector: text, run: text, target: text });
 
 const nameParam = z.object({ name: z.string().max(200) });
 
-const recordQuery = z.record(z.string(), z.preprocess(one, z.string().max(1_000).catch('')));
-
-/** `in=<connector>/<entity>&key.<name>=<value>`. */
-function readRecordQuery(query: unknown): RecordQuery {
-  const given = Object.entries(recordQuery.parse(query));
-  const key = given.flatMap(([name, value]) =>
-    name.startsWith('key.') ? [[name.slice('key.'.length), value] as const] : [],
-  );
-  return { in: given.find(([name]) => name === 'in')?.[1].trim() ?? '', key: new Map(key) };
-}
+const dataListQuery = z.object({ connector: text });
+const dataParams = z.object({ connector: z.string().max(200), entity: z.string().max(200) });
+const wholeQuery = z.object({ whole: text });
+const findQuery = z.object({ find: text });

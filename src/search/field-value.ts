@@ -1,8 +1,15 @@
+import { wholeJson } from '../core/canonical-json.ts';
 import { readFields, isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { ColumnValue, FieldType } from '../core/records.ts';
 import { quoted } from '../sql/database.ts';
 import type { FieldPath } from './search-request.ts';
-import { type FieldSource, isJsonType, type SearchField, type SearchTarget } from './search-target.ts';
+import {
+  type FieldSource,
+  isJsonType,
+  type SearchField,
+  type SearchTarget,
+  type ShownRows,
+} from './search-target.ts';
 
 /** Where a source's stored value is found: `r` is the searched row, `p` its parent. */
 export function sourceSql(source: FieldSource): string {
@@ -131,11 +138,44 @@ export function projection(target: SearchTarget, paths: readonly FieldPath[] | n
   };
 }
 
+/**
+ * A value for a page: itself, or a text of its beginning. `size`: the characters or, where it is an object or array as
+ * JSON, all of them; 0 for a value that is whole.
+ */
+export type ShownValue = readonly [value: JsonValue, size: number];
+
+const ownShown = ['_changed_at', '_deleted_at', '_extra'];
+
+/** The same with the sink's own columns, each value as `ShownValue`. */
+export function forPeople(all: ReturnType<typeof projection>, { mostChars }: ShownRows) {
+  return {
+    columns: [...ownShown.map((name) => `r.${name}`), ...all.columns],
+    record: ([changedAt = null, deletedAt = null, extra = null, ...stored]: readonly ColumnValue[]) => {
+      const shown = Object.create(null) as Members;
+      const own = {
+        _changed_at: changedAt,
+        _deleted_at: deletedAt,
+        _extra: extra === null ? null : readFields(String(extra)),
+      };
+      for (const [name, value] of [...Object.entries(all.record(stored)), ...Object.entries(own)]) {
+        shown[name] = cut(value, mostChars);
+      }
+      return shown;
+    },
+  };
+}
+
+function cut(value: JsonValue, most: number): JsonValue {
+  if (typeof value !== 'string' && (typeof value !== 'object' || value === null)) return [value, 0];
+  const text = typeof value === 'string' ? value : wholeJson(value);
+  return text.length <= most ? [value, 0] : [text.slice(0, most), text.length];
+}
+
 /** A page ends early behind so much stored text, so that no answer is larger than its reader can take. */
 const maxPageChars = 16 * 1024 * 1024;
 
 /** Results of rows, until there are `limit`, or as much as fits a page. */
-export function openPage(shown: ReturnType<typeof projection>, limit: number) {
+export function openPage(shown: Pick<ReturnType<typeof projection>, 'record'>, limit: number) {
   const data: JsonObject[] = [];
   let chars = 0;
   return {

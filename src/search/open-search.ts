@@ -4,10 +4,11 @@ import { within } from '../http/or-aborted.ts';
 import { tableName } from '../sinks/decisions/stored-table.ts';
 import { ledgerReader } from '../sinks/ledger/history/history.ts';
 import { columnValue } from '../sinks/records/mark-rows.ts';
+import type { LedgerFormat } from '../sinks/sqlite/open-database.ts';
 import { readSqliteSink } from '../sinks/sqlite/readers.ts';
 import { sqliteTables } from '../sinks/sqlite/sqlite-tables.ts';
 import type { ReadableDatabase, Snapshot, Tx } from '../sql/database.ts';
-import { fromSql, openPage, projection, rowReader } from './field-value.ts';
+import { forPeople, fromSql, openPage, projection, rowReader } from './field-value.ts';
 import { conditionMatcher } from './match-condition.ts';
 import {
   allOf,
@@ -45,6 +46,7 @@ import {
   searchedState,
   type Searched,
   type SearchTarget,
+  type ShownRows,
   type StatedAnswer,
   type TableName,
 } from './search-target.ts';
@@ -57,6 +59,7 @@ export interface Searching {
   readonly request: SearchRequest;
   /** Throws when the time is up. */
   readonly checkTime: () => void;
+  readonly rows?: ShownRows | undefined;
 }
 
 /**
@@ -145,7 +148,7 @@ async function probablyLast(
   } = first;
   const begin = valueOf(after);
   const where = allOf([
-    piece('r._deleted_at IS NULL'),
+    target.chosen,
     piece(`${column.sql} IS NOT NULL`),
     request.filter === null ? always : narrow(request.filter, { target, sql, rows: allRows }),
     begin === null ? always : compared(column, direction === 'asc' ? '>=' : '<=', begin),
@@ -179,7 +182,7 @@ function openCandidates({ snapshot, sql, target, request, checkTime }: Searching
     const narrowed = [filter, bounds].map((one) =>
       one === null ? always : narrow(one, { target, sql, rows }),
     );
-    const where = allOf([piece('r._deleted_at IS NULL'), sql.isInRange(rows), ...narrowed]);
+    const where = allOf([target.chosen, sql.isInRange(rows), ...narrowed]);
     const text = `SELECT ${['r._row', ...columns].join(', ')} FROM ${fromSql(target)} WHERE ${where.sql}`;
     const named = withNames({ ...where, sql: text });
     for await (const batch of snapshot.batches(named.sql, named.values)) {
@@ -251,10 +254,11 @@ function bound(
 }
 
 async function readRecords(
-  { snapshot, target, request, checkTime }: Searching,
+  { snapshot, target, request, checkTime, rows }: Searching,
   positions: readonly Position[],
 ) {
-  const shown = projection(target, request.fields);
+  const all = projection(target, request.fields);
+  const shown = rows === undefined ? all : forPeople(all, rows);
   const page = openPage(shown, request.limit);
   if (positions.length > 0) {
     const columns = ['r._row', ...shown.columns].join(', ');
@@ -305,9 +309,9 @@ interface SearchedSink {
   readonly sqlFor: (tx: Tx, target: SearchTarget) => Promise<SearchSql>;
 }
 
-/** Searches of a SQLite sink, which write nothing. A search may throw the errors of opening a sink. */
-export function openSearch(file: string) {
-  const db = readSqliteSink(file);
+/** Searches of a SQLite sink, or of the rows in the ledger of another format, which write nothing. A search may throw the errors of opening a sink. */
+export function openSearch(file: string, format?: LedgerFormat) {
+  const db = readSqliteSink(file, format);
   const sqlFor = async (tx: Tx, target: SearchTarget): Promise<SearchSql> =>
     sqliteSql(target, await isIndexed(tx, target));
   return {
@@ -351,12 +355,22 @@ export function searchOf({ db, records, tableName: nameOf, sqlFor }: SearchedSin
           stated: await searchedState(history, searched),
         };
       });
-      return { ...(await searchState({ ...found, snapshot }, params, options)), ...stated };
+      const { rows } = searched;
+      const { table: name, fields } = found.target;
+      const table = rows && {
+        name,
+        columns: [...fields.values()].map(({ name: of, type }) => ({ name: of, type })),
+      };
+      return {
+        ...(await searchState({ ...found, snapshot, rows }, params, options)),
+        ...stated,
+        ...(table && { table }),
+      };
     });
   };
 }
 
-interface State extends Pick<Searching, 'snapshot' | 'target' | 'sql'> {
+interface State extends Pick<Searching, 'snapshot' | 'target' | 'sql' | 'rows'> {
   /** False: nothing is stored yet. */
   readonly isThere: boolean;
 }

@@ -23,12 +23,26 @@ interface TargetHow {
   /** The columns that the search may read; left out: all. */
   readonly only?: ReadonlySet<string> | undefined;
   readonly tableName?: TableName;
+  readonly rows?: ShownRows | undefined;
+}
+
+/** Rows for a person who looks at a table as it is stored. */
+export interface ShownRows {
+  /** The table of an entity, or of the elements of its records. */
+  readonly of: EntityName;
+  readonly which: 'stored' | 'changed' | 'missing' | 'deleted' | 'all';
+  /** The day from which rows are `changed`, such as 2026-11-30. */
+  readonly since: string;
+  /** Characters of a value; a longer one is cut. */
+  readonly mostChars: number;
 }
 
 /** Table that a search reads: its rows, seen as records of searchable fields. */
 export interface SearchTarget {
-  /** Name of the SQL table; tombstoned rows are not there for a search. */
+  /** Name of the SQL table. */
   readonly table: string;
+  /** SQL of the rows that are there for a search. */
+  readonly chosen: { readonly sql: string; readonly values: readonly string[] };
   /**
    * Where the rows are exploded elements: the table of the records they came from, joined by columns that both have.
    */
@@ -77,12 +91,13 @@ export function searchTarget(
   entity: Entity,
   connector: ConnectorName,
   stored: (entity: EntityName) => EntityTable | null,
-  { only, tableName = fileTableName }: TargetHow = {},
+  { only, tableName = fileTableName, rows }: TargetHow = {},
 ): SearchTarget {
-  const { explode, explodedTable } = entity;
-  const declared = explodedTable ?? entity.table;
+  const { explode } = entity;
+  const declared = searchedTable(entity, rows);
   const table = stored(declared.entity) ?? declared;
-  const parent = explode === null ? null : parentOf(entity, table, stored(entity.table.entity));
+  const parent =
+    explode === null || rows !== undefined ? null : parentOf(entity, table, stored(entity.table.entity));
   const columns = new Map(table.columns.map((column) => [column.name, column]));
   const parentColumns = new Map((parent?.columns ?? []).map((column) => [column.name, column]));
   const absentWhenEmpty = new Set(table.key.filter((name) => explode?.carry.includes(name) === false));
@@ -99,11 +114,12 @@ export function searchTarget(
       : { kind: 'parent', column: above.name, type: above.type };
   };
   const searchable: Iterable<readonly [string, SearchableField]> =
-    entity.searchable.size > 0
+    entity.searchable.size > 0 && rows === undefined
       ? entity.searchable
       : everyColumn([...parentColumns.values(), ...table.columns]);
   return {
     table: tableName(connector, table.entity),
+    chosen: chosenRows(connector, table.entity, rows),
     parent: parent === null ? null : { table: tableName(connector, entity.name), on: entity.key },
     fields: new Map(
       [...searchable]
@@ -112,6 +128,33 @@ export function searchTarget(
         .map((field) => [field.name, field]),
     ),
   };
+}
+
+function searchedTable({ table, explodedTable }: Entity, rows: ShownRows | undefined): EntityTable {
+  return explodedTable !== null && rows?.of !== table.entity ? explodedTable : table;
+}
+
+function chosenRows(
+  connector: ConnectorName,
+  entity: EntityName,
+  { which, since }: Pick<ShownRows, 'which' | 'since'> = { which: 'stored', since: '' },
+): SearchTarget['chosen'] {
+  const live = 'r._deleted_at IS NULL';
+  switch (which) {
+    case 'stored':
+      return { sql: live, values: [] };
+    case 'changed':
+      // Both databases begin the text of a time with its day.
+      return { sql: `(${live} AND CAST(r._changed_at AS text) >= CAST(? AS text))`, values: [since] };
+    case 'deleted':
+      return { sql: 'r._deleted_at IS NOT NULL', values: [] };
+    case 'missing': {
+      const missing = `SELECT m.row FROM _sync_missing AS m WHERE m.missed > 0 AND m.connector = CAST(? AS text) AND m.entity = CAST(? AS text)`;
+      return { sql: `(${live} AND r._row IN (${missing}))`, values: [connector, entity] };
+    }
+    case 'all':
+      return { sql: 'TRUE', values: [] };
+  }
 }
 
 function isOf(source: FieldSource, only: ReadonlySet<string>): boolean {
@@ -209,6 +252,8 @@ export interface Searched {
   readonly only?: readonly string[] | undefined;
   /** Whether the answer has how the connector stands. */
   readonly withState?: boolean | undefined;
+  /** Present: a person sees these, with all columns and values as `ShownValue`. */
+  readonly rows?: ShownRows | undefined;
 }
 
 /** State of a connector at the time of the search. */
@@ -217,9 +262,11 @@ export interface SearchedState {
   readonly freshness: ConnectorOverview['freshness'];
 }
 
-/** `state`: where it was asked for. */
+/** `state`, `table`: where they were asked for. */
 export interface StatedAnswer extends SearchAnswer {
   readonly state?: SearchedState;
+  /** Of `rows`: the name of the SQL table, and its columns. */
+  readonly table?: { readonly name: string; readonly columns: readonly Pick<Column, 'name' | 'type'>[] };
 }
 
 /** State for the answer; `history` is of the state that is searched. Throws COPY_UNFINISHED. */
@@ -237,7 +284,7 @@ export async function searchedState(
 /** Search target for the entity's present tables. `isThere`: its rows have a table. */
 export async function readTarget(
   tx: Tx,
-  { connector, entity, only }: Searched,
+  { connector, entity, only, rows }: Searched,
   tableName: TableName,
 ): Promise<{ readonly target: SearchTarget; readonly isThere: boolean }> {
   const { table, explodedTable } = entity;
@@ -247,6 +294,6 @@ export async function readTarget(
     const found = known.get(name);
     return found === undefined ? null : { entity: name, columns: found.stored, key: found.key };
   };
-  const target = searchTarget(entity, connector, stored, { only: only && new Set(only), tableName });
-  return { target, isThere: known.has((explodedTable ?? table).entity) };
+  const target = searchTarget(entity, connector, stored, { only: only && new Set(only), tableName, rows });
+  return { target, isThere: known.has(searchedTable(entity, rows).entity) };
 }

@@ -70,6 +70,14 @@ export interface RowVersion {
   readonly isDeleted: boolean;
   /** Fields in which it differs from the version before; null: none before it is kept. */
   readonly changed: readonly string[] | null;
+  /** The same with the beginnings of the values as texts, where they were asked for. */
+  readonly differences?: readonly FieldDifference[];
+}
+
+export interface FieldDifference {
+  readonly name: string;
+  readonly before: string | null;
+  readonly after: string | null;
 }
 
 export interface PartitionHistory extends Pick<Partition, 'entity' | 'params' | 'watermark'> {

@@ -54,7 +54,7 @@ describe.skipIf(program === null)('the pages in a browser', () => {
     '/runs/<failed>',
     '/actions',
     '/targets/lake',
-    '/record?in=newsletter/list_members',
+    '/data/newsletter/list_members',
     '/connectors/nope',
   ];
   const views = pages.flatMap((path, index) =>

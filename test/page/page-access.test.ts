@@ -42,7 +42,7 @@ it('are open on this machine where there is no token, and read only', async ({ f
 it('stay closed where others can reach them and there is no token', async ({ folder }) => {
   const config = await configIn(folder, null);
   await using ui = await serveUi({ config, host: null });
-  for (const path of ['/', '/connectors/newsletter', '/record', '/live']) {
+  for (const path of ['/', '/connectors/newsletter', '/data/newsletter/lists', '/live']) {
     const { status, body } = await ui.get(path);
     expect([path, status]).toEqual([path, 403]);
     expect(body).toContain('http.token');
@@ -59,7 +59,7 @@ describe('with a token', () => {
       '/',
       '/connectors/newsletter',
       '/runs/x',
-      '/record',
+      '/data/newsletter/lists',
       '/actions',
       '/live',
       '/targets/x',

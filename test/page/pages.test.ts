@@ -132,7 +132,7 @@ describe('the page of a connector', () => {
   it('shows what status says of its entities, below those that lead to them', async () => {
     const body = await page('/connectors/members');
     expect(names(body).slice(0, 2)).toEqual(['lists', 'list_members']);
-    expect(body).toContain('class="depth-1" href="../record?in=members/list_members"');
+    expect(body).toContain('class="depth-1" href="../data/members/list_members"');
     expect(rowsOf(body)[1]).toMatch(/^list_members 23 23 2 /);
     expect(textOf(body)).toContain(
       'list_members: 23 rows look deleted and are kept: the listing came back empty',
@@ -234,29 +234,6 @@ it('shows the report of a run, why it failed, and what to do', async () => {
   expect(rowsOf(await page(`/runs/${first}`))[0]).toMatch(/^lists 3 2 0 0 1 0 2 1 yes \(single\)/);
 });
 
-it('finds a record by its key, and says what explain says', async () => {
-  expect(await page('/record')).not.toContain('name="key.');
-  expect(await page('/record?in=newsletter/list_members')).toMatch(
-    /name="key\.list_id"[\s\S]*name="key\.id"/,
-  );
-  const { stdout } = await world.cli('export', 'newsletter/lists');
-  const id = /"id":"(\w+)"/.exec(stdout)?.[1] ?? '';
-  const explained = (await world.cli('explain', 'newsletter/lists', '--key', `id=${id}`)).stdout;
-  const found = await page(`/record?in=newsletter/lists&key.id=${id}`);
-  const [first = ''] = (await world.runsOf('newsletter')).slice(-1);
-  expect(found).toContain(`<a href="runs/${first}">${first}</a>`);
-  // A blank stands for each tag, also between a link and the sign behind it.
-  const bare = (text: string): string => text.replaceAll(/\s/g, '');
-  const shown = bare(textOf(found));
-  for (const line of explained.trim().split('\n').slice(1)) {
-    const [, what = '', said = ''] = /^ *([\w ]+): +(.*)$/.exec(line) ?? [];
-    expect(shown).toContain(bare(`${what} ${said}`));
-  }
-  expect(textOf(await page('/record?in=newsletter/lists&key.id=nope'))).toContain('It is not stored.');
-  expect(textOf(await page('/record?in=newsletter/nope'))).toContain('Expected one of the entities');
-  expect(textOf(await page('/record?in=newsletter/list_members&key.id=1'))).toContain('missing: list_id');
-});
-
 it('says since when a run is due that no worker has begun', () => {
   const endedAt = '2026-03-01T10:00:00.000Z';
   const endedMs = Date.parse(endedAt);
@@ -283,8 +260,8 @@ it('shows texts from outside as text, on every page', async () => {
     ['/connectors/archive', 200],
     ['/actions', 200],
     [`/runs/${noted}`, 200],
-    [`/record?in=${encodeURIComponent(script)}`, 200],
-    [`/record?in=newsletter/lists&key.id=${encodeURIComponent(script)}`, 200],
+    [`/find?find=${encodeURIComponent(script)}`, 200],
+    [`/data/newsletter/lists?key.id=${encodeURIComponent(script)}`, 200],
     [`/?q=${encodeURIComponent(script)}`, 200],
     [`/connectors/${encodeURIComponent(script)}`, 404],
   ];
@@ -318,7 +295,7 @@ it('asks nothing of other origins, has nothing inline, and works below any path'
     '/',
     '/connectors/newsletter',
     `/runs/${run}`,
-    '/record?in=newsletter/lists',
+    '/data/newsletter/lists',
     '/actions',
     '/targets/lake',
   ]) {

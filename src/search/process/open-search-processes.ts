@@ -11,8 +11,9 @@ import type { Searched, StatedAnswer } from '../search-target.ts';
 
 /** One search: the table that it reads, and its request. */
 export interface SearchCall extends Searched {
-  /** A SQLite sink. */
+  /** A SQLite sink, or the ledger of a JSONL sink. */
   readonly file: string;
+  readonly isJsonl?: boolean;
   /** Parameters as received. */
   readonly params: JsonObject;
   /** Connector and entity: a cursor of others is refused. */
@@ -167,7 +168,8 @@ async function resultOf<Result>(
   });
 }
 
-function busy(waiting: number): SyncError {
+/** More searches wait than are allowed. */
+export function busy(waiting: number): SyncError {
   return new SyncError(
     `All search processes are busy and ${waiting} searches are waiting. Try again in a moment.`,
     { code: 'SEARCH_BUSY', recovery: 'throttle', context: { waiting } },

@@ -14,10 +14,11 @@ const calls: SearchCalls = {
   settings: (given) => {
     settings = given;
   },
-  search: async ({ file, connector, entity, only, withState, params, scope }) => {
+  search: async ({ file, isJsonl, params, scope, ...searched }) => {
     if (settings === null) throw new Error('a call came before the settings');
-    await using opened = openSearch(file);
-    return await opened.search({ connector, entity, only, withState }, params, {
+    const format = isJsonl ? (await import('../../sinks/jsonl/jsonl-sink.ts')).jsonlFormat : undefined;
+    await using opened = openSearch(file, format);
+    return await opened.search(searched, params, {
       ...settings,
       scope,
       clock: systemClock,

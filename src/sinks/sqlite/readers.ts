@@ -58,9 +58,9 @@ function readFile(
   });
 }
 
-/** A SQLite sink that exists. */
-export function readSqliteSink(file: string): ReadableSqlite {
-  return readFile({ file, format: sqliteFormat });
+/** A SQLite sink that exists, or the ledger of another format. */
+export function readSqliteSink(file: string, format = sqliteFormat): ReadableSqlite {
+  return readFile({ file, format });
 }
 
 /**

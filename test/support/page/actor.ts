@@ -40,6 +40,7 @@ export async function openActor(served: Served, token: string) {
   };
   return {
     cookie,
+    headers,
     read: async (address: string): Promise<string> => (await served.get(address, { headers })).body,
     /** The page that says what would happen. */
     ask: async (address: string): Promise<Asked> => asked(address, await served.get(address, { headers })),

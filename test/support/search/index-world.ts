@@ -41,6 +41,7 @@ export const never = new AbortController().signal;
 /** Every column of the members, and `nick`, which no column holds. */
 export const membersTarget: SearchTarget = {
   table: 'news__members',
+  chosen: { sql: 'r._deleted_at IS NULL', values: [] },
   parent: null,
   fields: new Map(
     [

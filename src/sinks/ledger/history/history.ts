@@ -86,8 +86,8 @@ export function ledgerReader(
     purgeWork: asked((tx, only: readonly ConnectorName[]) => readPurgeWork(tx, only)),
     completeAfter: asked(readCompleteAfter),
     explain: asked(
-      async (tx, connector: ConnectorName, table: EntityTable, keyText: string) =>
-        await readRowHistory(tx, records, connector, table, keyText),
+      async (tx, connector: ConnectorName, table: EntityTable, keyText: string, mostChars?: number) =>
+        await readRowHistory(tx, records, connector, table, keyText, mostChars),
     ),
     /** Partitions that stay due. */
     failures: asked(readFailed('FROM _sync_partitions WHERE due_since IS NOT NULL', parseFailure)),
@@ -125,16 +125,18 @@ function readFailed<Failure>(from: string, parse: (text: string) => Failure) {
   };
 }
 
-/** Quarantined records, newest first. */
+/** Quarantined records, newest first; of one entity, and of each record so many characters, where they are given. */
 async function readQuarantine(
   tx: Tx,
   connector: ConnectorName,
   limit: number,
+  only?: { readonly entity: EntityName; readonly mostChars: number },
 ): Promise<readonly QuarantineRow[]> {
+  const record = only === undefined ? 'record' : 'substr(CAST(record AS text), 1, :mostChars)';
   return await tx.rows<QuarantineRow>(
-    `SELECT entity, reason, detail, record, first_seen_at
-     FROM _sync_quarantine WHERE connector = :connector ORDER BY last_seen_at DESC, id DESC LIMIT :limit`,
-    { connector, limit },
+    `SELECT entity, reason, detail, ${record} AS record, first_seen_at
+     FROM _sync_quarantine WHERE connector = :connector ${only === undefined ? '' : 'AND entity = :entity'} ORDER BY last_seen_at DESC, id DESC LIMIT :limit`,
+    { connector, limit, ...only },
   );
 }
 
@@ -163,6 +165,7 @@ async function readRowHistory(
   connector: ConnectorName,
   { entity }: EntityTable,
   keyText: string,
+  mostChars?: number,
 ): Promise<RowHistory | null> {
   const stored = await storedTable(tx, { connector, entity });
   const opened = await openStoredTable(tx, records, { connector, entity });
@@ -187,7 +190,7 @@ async function readRowHistory(
     { connector, entity, row },
   );
   const of = { connector, entity };
-  const versions = await readRowVersions(tx, records, of, { row, columns: stored.columns });
+  const versions = await readRowVersions(tx, records, of, { row, columns: stored.columns, mostChars });
   return {
     ...facts,
     row,
@@ -219,6 +222,10 @@ async function readPartition(tx: Tx, id: number): Promise<PartitionHistory | nul
   };
 }
 
+function textOrNull(value: unknown): string | null {
+  return typeof value === 'string' ? value : null;
+}
+
 /** Versions shown to people. */
 const mostShown = 10;
 
@@ -234,13 +241,21 @@ async function readRowVersions(
   tx: Tx,
   records: Pick<RecordTables, 'tableName' | 'keepsVersions'>,
   { connector, entity }: OfEntity,
-  { row, columns }: { readonly row: number; readonly columns: readonly Column[] },
+  how: { readonly row: number; readonly columns: readonly Column[]; readonly mostChars: number | undefined },
 ): Promise<readonly RowVersion[] | null> {
   if (!records.keepsVersions || !(await versionedEntities(tx, connector)).has(entity)) return null;
+  const { row, columns, mostChars } = how;
   const names = [...columns.map(({ name }) => name), '_extra'];
+  const textOf = (name: string): string => {
+    const text = `CAST(${quoted(name)} AS text)`;
+    if (mostChars === undefined) return text;
+    // Of long values the length tells most that are not alike.
+    const cut = `substr(${text}, 1, ${mostChars}) || '… (' || CAST(length(${text}) AS text) || ' characters)'`;
+    return `CASE WHEN length(${text}) > ${mostChars} THEN ${cut} ELSE ${text} END`;
+  };
   const found = await tx.rows<VersionRow>(
     `SELECT _seq AS seq, _valid_from AS valid_from, _valid_to AS valid_to, _deleted_at AS deleted_at,
-       ${names.map((name, index) => `CAST(${quoted(name)} AS text) AS c${index}`).join(', ')}
+       ${names.map((name, index) => `${textOf(name)} AS c${index}`).join(', ')}
      FROM ${quoted(historyName(records.tableName(connector, entity)))}
      WHERE _row = :row ORDER BY _seq DESC LIMIT :limit`,
     { row, limit: mostShown + 1 },
@@ -248,15 +263,19 @@ async function readRowVersions(
   return found.slice(0, mostShown).map((version, index) => {
     const before = found[index + 1];
     const { seq, validFrom, validTo, deletedAt } = version;
+    const changed =
+      before &&
+      names.flatMap((name, at) => {
+        const [old, now] = [before[`c${at}`], version[`c${at}`]] as const;
+        return old === now ? [] : [{ name, before: textOrNull(old), after: textOrNull(now) }];
+      });
     return {
       seq,
       validFrom,
       validTo,
       isDeleted: deletedAt !== null,
-      changed:
-        before === undefined
-          ? null
-          : names.filter((_, column) => version[`c${column}`] !== before[`c${column}`]),
+      changed: changed?.map(({ name }) => name) ?? null,
+      ...(mostChars === undefined ? {} : { differences: changed ?? [] }),
     };
   });
 }

@@ -1,0 +1,243 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type DataWorld, longText, masked, openDataWorld, seen } from '../support/page/data-world.ts';
+import { type Actor, openActor } from '../support/page/actor.ts';
+import { serveUi } from '../support/page/served-ui.ts';
+import { askPostgres, type PrivatePostgres, startPostgres } from '../support/postgres.ts';
+import { querySqliteSink } from '../../src/sinks/sqlite/readers.ts';
+
+let server: PrivatePostgres;
+let world: DataWorld;
+let ui: Awaited<ReturnType<typeof serveUi>>;
+let anna: Actor;
+let bob: Actor;
+
+beforeAll(async () => {
+  server = await startPostgres();
+  world = await openDataWorld(server.url);
+  ui = await serveUi({ config: world.config });
+  [anna, bob] = [await openActor(ui, 'token-of-anna-0123'), await openActor(ui, 'token-of-bob-012345')];
+});
+afterAll(async () => {
+  await ui[Symbol.asyncDispose]();
+  await world[Symbol.asyncDispose]();
+  await server.stop();
+});
+
+const signs = new Map([
+  ['quot', '"'],
+  ['#39', "'"],
+  ['lt', '<'],
+  ['gt', '>'],
+  ['amp', '&'],
+]);
+const textOf = (html: string): string =>
+  html
+    .replace(/<(?:"[^"]*"|[^>"])*>/g, ' ')
+    .replace(/\s+/g, ' ')
+    .replace(/&(quot|#39|lt|gt|amp);/g, (_, sign: string) => signs.get(sign) ?? '');
+const read = async (address: string): Promise<string> => textOf(await anna.read(address));
+/** The rows of the first table, each its cells. */
+const rowsAt = async (address: string): Promise<readonly (readonly string[])[]> => {
+  const [, body = ''] = /<tbody>([\s\S]*?)<\/tbody>/.exec(await anna.read(address)) ?? [];
+  return [...body.matchAll(/<tr[\s\S]*?<\/tr>/g)].map(([row]) =>
+    [...row.matchAll(/<t[hd][\s\S]*?<\/t[hd]>/g)].map(([cell]) => textOf(cell).trim()),
+  );
+};
+const namesAt = async (address: string): Promise<readonly string[]> =>
+  (await rowsAt(address)).map(([name = '']) => name);
+
+describe.each(['shop', 'files', 'house'])('rows of %s', (connector) => {
+  const lists = `/data/${connector}/lists`;
+
+  it('show their values, and the deleted, missing and changed ones apart', async () => {
+    expect(await rowsAt(lists)).toContainEqual(expect.arrayContaining(['first', '10', `${seen} after`]));
+    expect((await namesAt(lists)).length).toBe(4);
+    expect(await namesAt(`${lists}?rows=deleted`)).toEqual(['gone']);
+    expect(await namesAt(`${lists}?rows=missing`)).toEqual(['fading']);
+    expect((await namesAt(`${lists}?rows=changed`)).length).toBe(4);
+    expect(await read(`${lists}?rows=refused`)).toContain('the record has no id');
+  });
+
+  it('are found by words, by comparisons and by the language of searches', async () => {
+    for (const [filter, found] of [
+      ['SEEN after', ['first']],
+      ['web_id > 10 and web_id <= 30', [expect.stringContaining('a/b'), 'long']],
+      ['name = long', ['long']],
+      ['{"in":{"id":["fading"]}}', ['fading']],
+      ['stats.member_count = 3', [expect.stringContaining('a/b')]],
+      ["name = '", []],
+    ] as const) {
+      expect([filter, await namesAt(`${lists}?filter=${encodeURIComponent(filter)}`)]).toEqual([
+        filter,
+        found,
+      ]);
+    }
+    expect(await namesAt(`${lists}?sort=web_id:desc`)).toEqual([
+      'fading',
+      'long',
+      expect.anything(),
+      'first',
+    ]);
+  });
+
+  it('have the columns that are chosen', async () => {
+    const body = await anna.read(`${lists}?column=web_id&column=stats`);
+    expect(textOf(body)).toContain('{"member_count":3');
+    expect(textOf(/<thead>[\s\S]*<\/thead>/.exec(body)?.[0] ?? '').trim()).toBe(
+      'id web_id stats changed here',
+    );
+  });
+
+  it('say what is wrong with a filter', async () => {
+    for (const [query, said] of [
+      ['filter={"eq":', 'begins with { but is no JSON'],
+      ['filter={"like":{"nope":"x"}}', 'expected a searchable field, got "nope"'],
+      ['filter=web_id = many', 'web_id: expected a number, got "many"'],
+      ['sort=nope:asc', 'nope'],
+      ['cursor=forged', 'begin without it'],
+      ['column=nope', 'nope'],
+    ] as const) {
+      const address = `${lists}?${query}`.replaceAll(' ', '+');
+      const { status, text } = await anna.ask(address);
+      expect([query, status, text.includes('role') || text]).toEqual([
+        query,
+        400,
+        expect.stringContaining(said),
+      ]);
+    }
+  });
+});
+
+describe('a record', () => {
+  it('shows its values and what they were before', async () => {
+    for (const connector of ['shop', 'house']) {
+      const text = await read(`/data/${connector}/lists?key.id=first`);
+      expect(text).toContain(`name ${seen} before → ${seen} after`);
+      expect(text).toContain('notify_on_subscribe masked in the config');
+      expect(text).toContain('2 list_members');
+    }
+    expect(await read('/data/files/lists?key.id=first')).toContain(`name ${seen} after`);
+    const member = await anna.read('/data/shop/list_members?key.list_id=first&key.id=m1');
+    expect(member).toContain('href="../../data/shop/lists?key.id=first"');
+  });
+
+  it('says why it is deleted or looks deleted, and keeps its values', async () => {
+    const deleted = await read('/data/shop/lists?key.id=gone');
+    expect(deleted).toContain('Why it is deleted');
+    expect(deleted).toContain(
+      'read its listing in full and did not find it. The values are the last ones seen.',
+    );
+    expect(deleted).toContain(`name ${seen} gone`);
+    expect(await read('/data/shop/lists?key.id=fading')).toMatch(
+      /Why it looks deleted 1 full read did not find it/,
+    );
+    expect(await read('/data/shop/lists?key.id=never')).toContain('No record with this key is stored.');
+    expect((await anna.ask('/data/shop/list_members?key.id=m1')).text).toContain('missing: list_id');
+  });
+
+  it('has a statement that gives it in its sink', async () => {
+    const sqlAt = async (address: string): Promise<string> => {
+      const [, code = ''] =
+        /<code id="record-sql" class="unseen">([\s\S]*?)<\/code>/.exec(await anna.read(address)) ?? [];
+      return textOf(code);
+    };
+    const hostile = new URLSearchParams({
+      'key.id': `a/b <script src="https://evil.example/x.js">alert(1)</script>'"`,
+    });
+    const sqlite = await sqlAt(`/data/shop/lists?${hostile.toString()}`);
+    expect(querySqliteSink(world.database, sqlite).map((row) => row['web_id'])).toEqual([20]);
+    const postgres = await sqlAt(`/data/house/lists?${hostile.toString()}`);
+    expect((await askPostgres(server.url, postgres)).map((row) => row['web_id'])).toEqual(['20']);
+  });
+
+  it('cuts a long value, and gives all of it as text', async () => {
+    for (const connector of world.names) {
+      const body = await anna.read(`/data/${connector}/lists?key.id=long`);
+      expect(body.length).toBeLessThan(60_000);
+      expect(body).toContain('&whole=subscribe_url_long');
+      expect(await anna.read(`/data/${connector}/lists?key.id=long&whole=subscribe_url_long`)).toBe(longText);
+    }
+  });
+});
+
+it('shows texts from outside as texts', async () => {
+  for (const address of [
+    '/data/shop/lists',
+    '/data/house/lists?column=stats',
+    '/data/shop/lists?rows=refused',
+    `/data/shop/lists?${new URLSearchParams({ 'key.id': `a/b <script src="https://evil.example/x.js">alert(1)</script>'"` }).toString()}`,
+    '/data/shop/lists?filter=<script>alert(1)</script>',
+    '/find?find=<script>alert(1)</script>',
+    '/find?find=script',
+  ]) {
+    const body = await anna.read(address);
+    expect([address, body.match(/<script/g)?.length]).toEqual([address, 1]);
+  }
+});
+
+// Proves promise 10.3
+it('shows no value to who may not see values, and says which right is missing', async () => {
+  for (const address of [
+    '/',
+    '/data',
+    '/data/shop/lists',
+    '/data/shop/lists?key.id=first',
+    '/data/shop/lists?rows=refused',
+    '/data/shop/lists?rows=deleted',
+    '/data/files/lists?filter=seen',
+    '/data/house/lists?key.id=long&whole=subscribe_url_long',
+    '/find?find=seen',
+    '/find?find=m1',
+    '/connectors/shop',
+    '/actions',
+  ]) {
+    const { status, text } = await bob.ask(address);
+    expect([address, status]).toEqual([address, 200]);
+    for (const value of [seen, 'm1@example', 'long long']) {
+      expect([address, value, text.includes(value)]).toEqual([address, value, false]);
+    }
+    if (address.startsWith('/data/')) expect(text).toContain('lacks the right data');
+  }
+  expect(await anna.read('/data/shop/lists')).toContain(seen);
+  await using open = await serveUi({ config: world.open });
+  expect((await open.get('/data/shop/lists')).body).toContain(seen);
+});
+
+it('shows no value behind a mask, whatever is stored', async () => {
+  await using unmasked = await serveUi({ config: world.open });
+  for (const address of [
+    'lists',
+    'lists?column=notify_on_subscribe',
+    'lists?key.id=first',
+    'lists?rows=refused',
+  ]) {
+    expect((await unmasked.get(`/data/files/${address}`)).body).not.toContain(masked);
+    expect(await anna.read(`/data/shop/${address}`)).not.toContain(masked);
+  }
+  const whole = await unmasked.get('/data/files/lists?key.id=first&whole=notify_on_subscribe');
+  expect([whole.status, whole.body.includes(masked)]).toEqual([404, false]);
+  const filter = encodeURIComponent(`notify_on_subscribe = ${masked}`);
+  expect((await unmasked.get(`/data/files/lists?filter=${filter}`)).status).toBe(400);
+});
+
+it('finds connectors by name, records by key and by word', async () => {
+  const leads = async (text: string) =>
+    (await ui.get(`/find?find=${text}`, { headers: anna.headers })).headers.location;
+  expect(await leads('shop')).toBe('connectors/shop');
+  expect(await namesAt('/find?find=m1')).toEqual(['first · m1', 'first · m1', 'first · m1']);
+  expect(await namesAt('/find?find=gone')).toEqual(['gone', 'gone', 'gone']);
+  expect(await namesAt('/find?find=after')).toEqual(['first', 'first', 'first']);
+  expect(await read('/find?find=nothing-like-it')).toContain('Nothing found for “nothing-like-it”');
+  expect(await read('/find?find=ho')).toContain('Connectors shop house');
+});
+
+it('answers each of many requests at once, if only with "try again"', async () => {
+  const answers = await Promise.all(
+    Array.from({ length: 60 }, async () => await anna.ask('/data/shop/lists?filter=seen')),
+  );
+  for (const { status, text } of answers) {
+    expect(text).toContain(status === 200 ? `${seen} after` : 'Try again in a moment');
+  }
+  expect(answers.some(({ status }) => status === 200)).toBe(true);
+  expect((await anna.ask('/data/shop/lists')).status).toBe(200);
+});
