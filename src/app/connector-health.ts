@@ -20,7 +20,10 @@ import {
 export type Trouble = { readonly isForPerson: boolean; readonly word: Health | null } & (
   | { readonly kind: 'withheld' | 'pending'; readonly rows: number; readonly entities: readonly EntityName[] }
   | ({ readonly kind: 'credentials' | 'schema' | 'error' | 'retried' } & Pick<Failure, 'code'> &
-      Partial<Pick<Failure, 'message'>>)
+      Partial<Pick<Failure, 'message'>> & {
+        /** Entities of which listings or files were set aside; absent: the whole run stopped. */
+        readonly entities?: readonly EntityName[];
+      })
   | { readonly kind: 'quarantine'; readonly records: number }
   | { readonly kind: 'throttled'; readonly until: string }
   | { readonly kind: 'interrupted' | 'limited' | 'left-out' }
@@ -211,11 +214,20 @@ function cut({ lastRun, resumeAt }: ConnectorOverview): readonly Trouble[] {
 }
 
 function failureTrouble(
-  { code, message }: Pick<Failure, 'code'> & Partial<Failure>,
+  {
+    code,
+    message,
+    entities,
+  }: Pick<Failure, 'code'> & Partial<Failure & ConnectorOverview['failures'][number]>,
   isForPerson: boolean,
   word: Health,
 ): Trouble {
-  const of = { code, word, ...(message === undefined ? {} : { message }) };
+  const of = {
+    code,
+    word,
+    ...(message === undefined ? {} : { message }),
+    ...(entities === undefined ? {} : { entities }),
+  };
   if (aboutCredentials.has(code)) return { kind: 'credentials', ...of, isForPerson: true };
   if (code === 'SCHEMA_CHANGED') return { kind: 'schema', ...of, isForPerson: true };
   return { kind: isForPerson ? 'error' : 'retried', ...of, isForPerson };

@@ -3,7 +3,7 @@ import { SyncError } from '../core/errors.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
 import { connectorsBySink, sinksOf } from '../settings/choices.ts';
-import { nextSlots } from '../settings/cron.ts';
+import { nextSlot } from '../settings/cron.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import type { SignInFacts } from '../sign-ins/sign-in-store.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
@@ -144,7 +144,7 @@ export function nextRunOf(
   const endedMs = lastRun === null ? nowMs : Date.parse(lastRun.finishedAt ?? lastRun.startedAt);
   const slotAfter = (ms: number): number | undefined =>
     schedule.kind === 'cron'
-      ? nextSlots(schedule, ms, 1)[0]
+      ? nextSlot(schedule, ms)
       : startedMs + Math.max(1, Math.ceil((ms - startedMs) / schedule.everyMs)) * schedule.everyMs;
   const dueMs = slotAfter(endedMs);
   if (dueMs === undefined) return { kind: 'never' };

@@ -1,4 +1,4 @@
-import { answeredWithin, type Clock } from '../core/clock.ts';
+import { answeredWithin, type Clock, systemClock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { connectorsBySink, sinksOf } from '../settings/choices.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
@@ -10,6 +10,7 @@ import type { SinkOverview } from './connector-states.ts';
 
 /** Longer than any usable sink takes to answer. */
 const answerWithinMs = 3_000;
+const notAnswered = { problem: `no answer within ${answerWithinMs / 1000} s` };
 
 export type WatchedSinks = ReturnType<typeof watchSinks>;
 
@@ -27,8 +28,7 @@ export function watchSinks(connectors: readonly ConnectorSettings[], clock: Cloc
     overviews: async () => {
       const answers = await Promise.all(
         sinks.map(async ({ sink, watched }) => {
-          const problem = `no answer within ${answerWithinMs / 1000} s`;
-          return { sink, ...(await answeredWithin(watched.read(), { problem }, answerWithinMs, clock)) };
+          return { sink, ...(await answeredWithin(watched.read(), notAnswered, answerWithinMs, clock)) };
         }),
       );
       const overviews = new Map(
@@ -89,6 +89,13 @@ function watchSink(sink: SinkSettings) {
       await ledger?.[Symbol.asyncDispose]();
     },
   };
+}
+
+/** Why a sink cannot be read; null: it can, or the first sync makes it. */
+export async function askSink(sink: SinkSettings): Promise<string | null> {
+  await using watched = watchSink(sink);
+  const asked = await answeredWithin(watched.read(), notAnswered, answerWithinMs, systemClock);
+  return 'problem' in asked ? asked.problem : null;
 }
 
 /**

@@ -233,9 +233,8 @@ export function span(ms: number): string {
 function timeText(at: Instant | number, textOf: (exact: string) => string, grows = false): SafeHtml {
   const exact = instant(msOf(at));
   const title = `${exact.slice(0, 19).replace('T', ' ')} UTC`;
-  return html`<time datetime="${exact}" title="${title}" ${grows ? html`data-age` : ''}
-    >${textOf(exact)}</time
-  >`;
+  const facts = html`datetime="${exact}" title="${title}" ${grows ? html`data-age` : ''}`;
+  return html`<time ${facts}>${textOf(exact)}</time>`;
 }
 
 function msOf(at: Instant | number): number {

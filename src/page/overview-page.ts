@@ -1,215 +1,329 @@
-import { instant } from '../core/clock.ts';
 import { html, type SafeHtml } from '@remix-run/html-template';
 import { type ConnectorHealth, countWords, healthOf } from '../app/connector-health.ts';
-import { overviewOf, readSignIns } from '../app/connector-states.ts';
-import type { WatchedSinks } from '../app/watch-sinks.ts';
+import { nextRunOf, overviewOf, readSignIns } from '../app/connector-states.ts';
+import { askSink, type WatchedSinks } from '../app/watch-sinks.ts';
+import { instant } from '../core/clock.ts';
 import { healthWords } from '../core/health.ts';
-import { nextSlots } from '../settings/cron.ts';
-import { formatDuration } from '../settings/texts.ts';
-import type { ConnectorSettings, PublishSettings } from '../settings/settings.ts';
+import type { ConnectorSettings, LocalSettings, SinkSettings } from '../settings/settings.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
-import { count, counted, printable, roughly } from '../telemetry/format.ts';
+import { placeOf } from '../sql/postgres/place.ts';
+import { count, counted, printable } from '../telemetry/format.ts';
+import { type BarsShape, runBars, tookMs } from './bars.ts';
 import {
   actLink,
   age,
+  callout,
+  head,
   healthState,
-  disclosed,
+  healthTitle,
+  mayAct,
   moment,
   page,
   type PageWorld,
-  targetLinks,
-  troubleText,
+  span,
+  state,
+  textLines,
 } from './layout.ts';
-import { type BarsShape, runBars } from './bars.ts';
+import { type KnownConnector, shortReason, troubleAct, troubleReason } from './trouble-text.ts';
 
 /**
- * All connectors at a glance: problems for a person, problems that heal by themselves, and a line for each connector.
+ * The first page: whether all is well, the connectors that need a person with the act that helps, those that resolve on
+ * their own, and a line for each.
  */
-export function overviewPage(data: OverviewData, targets: readonly PublishSettings[], world: PageWorld) {
-  const { shown, total, unreadable, query } = data;
-  const nothing =
-    query.q === '' && query.state === null
-      ? html`<p>No connectors to show. <code>${world.program} init</code> writes a config to start from.</p>`
-      : html`<p>No connector matches. <a href="./">Show all</a></p>`;
-  const main = html`<h1>Connectors</h1>
-    ${unreadable.map(
-      ({ sink, problem, connectors }) =>
-        html`<section class="callout bad" aria-label="Sink ${sink} cannot be read">
-          <p>
-            <strong>Sink ${sink} cannot be read</strong>, so ${counted(connectors, 'connector')} of it
-            ${connectors === 1 ? 'is' : 'are'} not shown. ${printable(problem)}
-          </p>
-        </section>`,
-    )}
-    ${troubleSection(data, true, world)} ${troubleSection(data, false, world)} ${filters(data)}
-    ${shown.length === 0 ? nothing : connectorsTable(data, world)} ${pageLinks(data)}
-    <p class="acts">${total === 0 ? '' : matchingActs(data, world)}</p>
-    <p class="soft">
-      ${total === shown.length ? counted(total, 'connector') : `${shown.length} of ${count(total)} connectors`}.
-    </p>
-    ${targetLinks(targets, './')}`;
-  return page({ title: 'Connectors', root: './', at: '', main }, world);
+export function overviewPage(data: OverviewData, world: PageWorld): string {
+  const { all, unreadable } = data;
+  const number = all.filter(({ health }) => health.needsPerson).length;
+  const title = `${number === 0 ? '' : `(${number}) `}Connectors`;
+  const add = mayAct(world.visitor) ? html`<a class="btn" href="add">Add connector</a>` : '';
+  const main = html`${head(answerOf(data, number), factsOf(data, world), add)}
+  ${unreadable.map(({ sink, problem, connectors }) =>
+    callout(
+      'bad',
+      `Sink ${sink} cannot be read`,
+      html`<h2>Sink <code>${sink}</code> cannot be read</h2>
+        <p>
+          ${counted(connectors, 'connector')} of it ${connectors === 1 ? 'is' : 'are'} not shown.
+          ${printable(problem)}
+        </p>`,
+    ),
+  )}
+  ${needsSection(data, world)} ${all.length === 0 ? '' : listSection(data, world)}`;
+  return page({ title, root: './', at: '', main }, world);
 }
 
-/** Links to the acts on all connectors that the filter matches. */
-function matchingActs({ query: { q, state }, total }: OverviewData, world: PageWorld) {
-  const of = { ...(q === '' ? {} : { q }), ...(state === null ? {} : { state }) };
-  const all = total === 1 ? 'this one' : `all ${count(total)}`;
-  return (
-    [
-      ['run-now', `Run ${all} now`],
-      ['pause', `Pause ${all}`],
-      ['resume', `Resume ${all}`],
-    ] as const
-  ).map((act) => actLink(world, './', act, of));
+/** `5 of 40 connectors need you`. */
+function answerOf({ all }: OverviewData, number: number): string {
+  const total = count(all.length);
+  if (all.length === 0) return 'No connector can be read';
+  if (all.length === 1) return `The connector ${number === 0 ? 'is fine' : 'needs you'}`;
+  if (number > 0) return `${count(number)} of ${total} connectors ${number === 1 ? 'needs' : 'need'} you`;
+  return all.every(({ health }) => fineWords.has(health.word))
+    ? `All ${total} connectors are fine`
+    : `None of ${total} connectors needs you`;
 }
 
-const mostTroubles = 5;
+const fineWords: ReadonlySet<string> = new Set(['ok', 'new', 'running', 'paused'] as const);
 
-function troubleSection({ named, query }: OverviewData, isForPerson: boolean, world: PageWorld) {
-  const found = named.flatMap(({ connector, health }) =>
-    health.troubles
-      .filter((trouble) => trouble.isForPerson === isForPerson)
-      .map((trouble) => ({ connector, trouble })),
-  );
-  if (found.length === 0) return '';
-  const state = isForPerson ? 'attention' : 'healing';
-  const more = found.length - mostTroubles;
-  return html`<section class="notice ${isForPerson ? 'attention' : ''}" aria-labelledby="${state}">
-    <h2 id="${state}">${isForPerson ? 'Needs a person' : 'Heals by itself'}</h2>
-    <ul>
-      ${found
-        .slice(0, mostTroubles)
-        .map(
-          ({ connector: { name }, trouble }) =>
-            html`<li>
-              <a href="connectors/${name}">${name}</a> ${troubleText(trouble, name, world)}
-              ${trouble.kind === 'withheld' ? actLink(world, './', ['allow-deletes', 'Allow once'], { connector: name }) : ''}
-            </li>`,
-        )}
+/** The oldest data, the rows, and the next run. */
+function factsOf({ all }: OverviewData, { nowMs }: PageWorld): SafeHtml {
+  const [oldest] = all
+    .filter(({ overview, health }) => health.stalest?.asOf && (overview?.paused ?? null) === null)
+    .sort((left, right) => compared(ageKey(left), ageKey(right)));
+  const { asOf = null, freshWithinMs = null } = oldest?.health.stalest ?? {};
+  const limit = freshWithinMs === null ? '' : `, limit ${span(freshWithinMs)}`;
+  const next = all
+    .flatMap((one) => {
+      const run = nextRunOf(one.connector, one.overview, nowMs);
+      return run.kind === 'at' ? [run.at] : [];
+    })
+    .sort()[0];
+  return html`${
+    oldest === undefined ? '' : html`Oldest data ${age(asOf, nowMs)} (${oldest.connector.name}${limit}) · `
+  }${counted(
+    all.reduce((sum, { overview }) => sum + (overview?.rows ?? 0), 0),
+    'row',
+  )}${next === undefined ? '' : html` · next run ${moment(next, nowMs)}`}`;
+}
+
+const mostNeeds = 8;
+
+function needsSection({ needs, all, query }: OverviewData, world: PageWorld): SafeHtml | '' {
+  const healing = all.filter(({ health }) => matchesState(health, 'resolves'));
+  const number = all.filter(({ health }) => health.needsPerson).length;
+  const own = healing.length === 0 ? '' : healingLine(healing, number > 0, world);
+  if (number === 0) return own;
+  const more = number - needs.length;
+  return html`<section aria-labelledby="needs">
+    <h2 id="needs">Needs you</h2>
+    <ul class="panel needs">
+      ${needs.map((one) => needsLine(one, world))}
     </ul>
-    ${more > 0 ? html`<p><a href="${linkTo(query, { state, page: 1 })}">and ${count(more)} more</a></p>` : ''}
+    ${more > 0 ? html`<p class="after"><a href="${linkTo(query, { q: '', state: 'needs-you', page: 1 })}">and ${count(more)} more</a></p>` : ''}
+    ${own}
   </section>`;
 }
 
-const besides = [
-  ['attention', 'needs a person'],
-  ['healing', 'heals by itself'],
-] as const;
-
-function filters({ query, counts, named }: OverviewData): SafeHtml {
-  const chip = (state: OverviewQuery['state'], text: string, number: number): SafeHtml =>
-    html`<a
-      class="chip ${state ?? ''}"
-      href="${linkTo(query, { state, page: 1 })}"
-      ${query.state === state ? html`aria-current="true"` : ''}
-      >${text} <b>${count(number)}</b></a
-    >`;
-  return html`<search class="filters">
-    <form method="get" action="./">
-      <label for="q">Name contains</label>
-      <input id="q" name="q" type="search" value="${query.q}" autocomplete="off" />
-      ${query.state === null ? '' : html`<input type="hidden" name="state" value="${query.state}" />`}
-      ${query.sort === 'health' ? '' : html`<input type="hidden" name="sort" value="${query.sort}" />`}
-      <button>Filter</button>
-    </form>
-    <nav class="chips" aria-label="By state">
-      ${chip(null, 'all', named.length)}
-      ${healthWords.map((word) => {
-        const number = counts[word];
-        return number === 0 && query.state !== word ? '' : chip(word, word, number);
-      })}
-      ${besides.map(([state, text]) => {
-        const number = named.filter(({ health }) => matchesState(health, state)).length;
-        return number === 0 && query.state !== state ? '' : chip(state, text, number);
-      })}
-    </nav>
-  </search>`;
+/** The gravest trouble of a connector that a person has to solve, and the act that does. */
+function needsLine(one: KnownConnector, world: PageWorld): SafeHtml {
+  const { connector, health } = one;
+  const [first, ...others] = health.troubles
+    .filter(({ isForPerson }) => isForPerson)
+    .sort((left, right) => Number(right === health.reason) - Number(left === health.reason));
+  if (first === undefined) return html``;
+  const address = `connectors/${connector.name}`;
+  const more = others.length === 0 ? '' : html` <a href="${address}">and ${others.length} more</a>`;
+  return html`<li>
+    ${healthState(health.word)}<a class="name" href="${address}">${connector.name}</a>
+    <p>${troubleReason(first, one, world)}${more}</p>
+    ${troubleAct(first, one, world, './')}
+  </li>`;
 }
 
-const columns: readonly { readonly title: string; readonly sort: OverviewSort | null }[] = [
-  { title: 'Connector', sort: 'name' },
-  { title: 'Health', sort: 'health' },
-  { title: 'Data as of', sort: 'age' },
-  { title: 'Last run', sort: 'run' },
-  { title: 'Next run', sort: null },
-  { title: 'Rows', sort: 'rows' },
-  { title: 'Last runs', sort: null },
+const mostNamed = 5;
+
+/** `3 more resolve on their own: shop-de and ads-search try again by 15:41, crm-leads waits for the service.` */
+function healingLine(healing: readonly ListedConnector[], isMore: boolean, { nowMs }: PageWorld): SafeHtml {
+  const ways = new Map<string, { names: string[]; untilMs: number }>();
+  for (const { connector, overview, health } of healing) {
+    const waits = health.troubles.some(({ kind }) => kind === 'throttled');
+    const next = nextRunOf(connector, overview, nowMs);
+    const does = waits ? 'waits' : next.kind === 'now' ? 'runs' : next.kind === 'at' ? 'tries' : 'rests';
+    const way = ways.get(does) ?? { names: [], untilMs: 0 };
+    way.names.push(connector.name);
+    if (next.kind === 'at') way.untilMs = Math.max(way.untilMs, Date.parse(next.at));
+    ways.set(does, way);
+  }
+  const parts = [...ways].map(([does, { names, untilMs }], index) => {
+    const more = names.length - mostNamed;
+    const links = names
+      .slice(0, mostNamed)
+      .map((name, at) => html`${at === 0 ? '' : ', '}<a href="connectors/${name}">${name}</a>`);
+    const [one, many] = healingWords[does] ?? ['', ''];
+    return html`${index === 0 ? '' : '; '}${links}${more > 0 ? ` and ${count(more)} more` : ''}
+    ${names.length === 1 ? one : many}${does === 'tries' ? html` ${moment(untilMs, nowMs)}` : ''}`;
+  });
+  const [resolve, own] = healing.length === 1 ? ['resolves', 'its'] : ['resolve', 'their'];
+  const number = `${count(healing.length)}${isMore ? ' more' : ''}`;
+  return html`<p class="soft after">${number} ${resolve} on ${own} own: ${parts}.</p>`;
+}
+
+const healingWords: Readonly<Record<string, readonly [one: string, many: string]>> = {
+  tries: ['tries again by', 'try again by'],
+  runs: ['runs now', 'run now'],
+  waits: ['waits for the service', 'wait for the service'],
+  rests: ['waits for its next run', 'wait for their next runs'],
+};
+
+function listSection(data: OverviewData, world: PageWorld): SafeHtml {
+  const { query, total, pages } = data;
+  const hidden = Object.entries({
+    state: query.state ?? '',
+    sort: query.sort === 'health' ? '' : query.sort,
+  });
+  return html`<section aria-labelledby="all">
+    <div class="toolbar">
+      <h2 id="all" class="unseen">All connectors</h2>
+      ${chips(data)}
+      <form class="end" action="./" role="search" aria-label="Filter">
+        <label class="unseen" for="q">Name or type contains</label>
+        <input
+          id="q"
+          name="q"
+          type="search"
+          value="${query.q}"
+          placeholder="Name or type"
+          size="14"
+          autocomplete="off"
+        />
+        ${hidden.map(([name, value]) => (value === '' ? '' : html`<input type="hidden" name="${name}" value="${value}" />`))}
+      </form>
+      ${total === 0 ? '' : actsMenu(data, world)}
+    </div>
+    ${total === 0 ? html`<p>No connector matches. <a href="./">Show all</a></p>` : connectorsTable(data, world)}
+    ${pages === 1 ? '' : pageLinks(data)}
+    ${
+      total === 0
+        ? ''
+        : html`<p class="key after o">
+            <span>Line below the age: how much of the limit is used</span
+            ><span
+              >Bar: one run, newest right; height is how long it took;
+              <b class="warn word">amber</b> incomplete, <b class="bad word">red</b> failed</span
+            >
+          </p>`
+    }
+  </section>`;
+}
+
+function chips({ query, counts, named }: OverviewData): SafeHtml {
+  const chip = (value: OverviewQuery['state'], text: string, number: number): SafeHtml | '' =>
+    number === 0 && value !== null && query.state !== value
+      ? ''
+      : html`<a
+          class="chip"
+          href="${linkTo(query, { state: value, page: 1 })}"
+          ${query.state === value ? html`aria-current="true"` : ''}
+          >${text} <span class="soft">${count(number)}</span></a
+        > `;
+  const having = (of: OverviewState): number => named.filter(({ health }) => matchesState(health, of)).length;
+  return html`<nav class="chips" aria-label="By health">
+    ${chip(null, 'All', named.length)}${chip('needs-you', 'Needs you', having('needs-you'))}
+    ${healthWords.map((word) => chip(word, healthTitle(word), counts[word]))}
+    ${query.state === 'resolves' ? chip('resolves', 'Resolve on their own', having('resolves')) : ''}
+  </nav>`;
+}
+
+/** Acts on all connectors that the filter matches, for who may act. */
+function actsMenu({ query: { q, state: of }, total, paused }: OverviewData, world: PageWorld) {
+  if (!mayAct(world.visitor)) return '';
+  const subject = { ...(q === '' ? {} : { q }), ...(of === null ? {} : { state: of }) };
+  const all = total === 1 ? 'this one' : `all ${count(total)}`;
+  const acts = [
+    ['run-now', `Run ${all} now…`],
+    ['pause', `Pause ${all}…`],
+    ...(paused === 0 ? [] : [['resume', `Resume the ${count(paused)} paused…`] as const]),
+  ] as const;
+  return html`<details class="menu">
+    <summary>${q === '' && of === null ? 'All' : 'These'} ${count(total)}</summary>
+    <div>${acts.map((act) => actLink(world, './', act, subject))}</div>
+  </details>`;
+}
+
+/** Templates of this name stay without indents, which would be a tenth of the page. */
+const row = html;
+
+const columns: readonly (readonly [title: string, sort: OverviewSort | null, look: string])[] = [
+  ['Health', 'health', ''],
+  ['Connector', 'name', ''],
+  ['Why', null, 'o'],
+  ['Data age', 'age', 'num'],
+  ['Rows', 'rows', 'num o o2'],
+  ['Last run', 'run', 'o'],
+  ['Next run', 'next', 'o'],
+  ['Last 20 runs', null, 'o o2'],
 ];
 
 function connectorsTable({ shown, query }: OverviewData, world: PageWorld): SafeHtml {
-  const heading = ({ title, sort }: (typeof columns)[number]): SafeHtml => {
-    if (sort === null) return html`<th scope="col">${title}</th>`;
-    const align = sort === 'rows' ? html`class="number"` : '';
-    const isSorted = query.sort === sort;
-    const order = sort === 'name' || sort === 'age' ? 'ascending' : 'descending';
-    return html`<th scope="col" ${align} ${isSorted ? html`aria-sort="${order}"` : ''}>
-      <a href="${linkTo(query, { sort, page: 1 })}">${title}</a>
-    </th>`;
-  };
-  return html`<table class="list">
-    <caption class="unseen">
-      Connectors
-    </caption>
-    <thead>
-      <tr>
-        ${columns.map(heading)}
-      </tr>
-    </thead>
-    <tbody>
-      ${shown.map((one) => connectorRow(one, world))}
-    </tbody>
-  </table>`;
+  return row`<div class="wide go" tabindex="0" role="region" aria-label="Connectors"><table>
+<thead><tr>${columns.map(([title, sort, look]) => {
+    if (sort === null) return row`<th scope="col" class="${look}">${title}</th>`;
+    const order = sort === 'name' || sort === 'next' ? 'ascending' : 'descending';
+    const sorted = query.sort === sort ? row`aria-sort="${order}"` : '';
+    return row`<th scope="col" class="${look}" ${sorted}><a href="${linkTo(query, { sort, page: 1 })}">${title}</a></th>`;
+  })}</tr></thead>
+<tbody>${shown.map((one) => connectorRow(one, shown.length <= mostLinked ? './' : null, world))}</tbody>
+</table></div>`;
 }
 
-const barsShape: BarsShape = { places: 20, height: 20, width: 4, gap: 2 };
+const bars: BarsShape = { places: 20, height: 20, width: 4, gap: 2 };
 
-function connectorRow(one: OverviewData['shown'][number], { nowMs }: PageWorld): SafeHtml {
+/** Of more connectors, a link for each bar would be most of the page: the cell before them leads to the last run. */
+const mostLinked = 10;
+
+function connectorRow(one: KnownConnector, barsRoot: string | null, world: PageWorld): SafeHtml {
   const { connector, overview, health, runs } = one;
-  const { name, definition, sink } = connector;
-  return html`<tr>
-    <th scope="row">
-      <a href="connectors/${name}">${name}</a>
-      <span class="soft">${definition.name}, sink ${sink.name}</span>
-    </th>
-    <td data-title="Health">
-      ${healthState(health.word)}
-      ${health.isRunning && health.word !== 'running' ? healthState('running') : ''}
-    </td>
-    <td data-title="Data as of">${ageCell(one, nowMs)}</td>
-    <td data-title="Last run">
-      ${lastRunText(overview, './', nowMs) ?? html`<span class="soft">never</span>`}
-    </td>
-    <td data-title="Next run">${nextRunText(connector, overview, nowMs)}</td>
-    <td data-title="Rows" class="number">${count(overview?.rows ?? 0)}</td>
-    <td data-title="Last runs">${runs.length === 0 ? '' : runBars(runs, barsShape, nowMs, './')}</td>
-  </tr>`;
+  const { name, definition } = connector;
+  const why = shortReason(one, world);
+  return row`<tr>
+<td>${healthState(health.word)}</td>
+<th scope="row"><a href="connectors/${name}">${name}</a> <span class="soft o o2">${definition.name}</span></th>
+<td class="cut o ${health.word === 'ok' ? 'soft' : ''}" title="${why}">${why}</td>
+${ageCell(one, world)}
+<td class="num o o2">${overview?.rows ? count(overview.rows) : row`<span class="soft">0</span>`}</td>
+<td class="o">${lastRunText(overview, './', world.nowMs) ?? row`<span class="soft">never</span>`}</td>
+<td class="o">${nextRunText(connector, overview, world.nowMs)}</td>
+<td class="o o2">${runs.length === 0 ? '' : runBars(runs, bars, world.nowMs, barsRoot)}</td>
+</tr>`;
 }
 
-/** Result and time of the last run; null: there was none. */
+/** Age of the stalest entity, above the share of its limit that is used. */
+function ageCell({ health: { stalest, words } }: KnownConnector, { nowMs }: PageWorld): SafeHtml {
+  const { asOf = null, freshWithinMs = null } = stalest ?? {};
+  const isLate = words.has('late');
+  const [most, used] = [freshWithinMs ?? 0, asOf === null ? 0 : nowMs - Date.parse(asOf)].map((ms) =>
+    Math.max(0, Math.round(ms / 60_000)),
+  ) as [number, number];
+  const line =
+    freshWithinMs === null || asOf === null
+      ? ''
+      : row`<progress class="o ${isLate ? 'bad' : ''}" max="${Math.max(1, most)}" value="${Math.min(most, used)}" aria-label="limit ${span(freshWithinMs)}"></progress>`;
+  return row`<td class="num ${isLate ? 'minus' : ''}">${age(asOf, nowMs)}${line}</td>`;
+}
+
+/** Time of the last run, which leads to it, and its duration; null: there was none. */
 export function lastRunText(overview: ConnectorOverview | null, root: string, nowMs: number) {
   const lastRun = overview?.lastRun ?? null;
   if (lastRun === null) return null;
-  return html`<a href="${root}runs/${lastRun.run}">${lastRun.state}</a>
-    ${age(lastRun.finishedAt ?? lastRun.startedAt, nowMs)}`;
+  const ms = tookMs(lastRun);
+  const took = ms === null ? '' : html` <span class="soft">${span(ms)}</span>`;
+  return html`<a href="${root}runs/${lastRun.run}">${moment(lastRun.startedAt, nowMs)}</a>${took}`;
 }
 
-/** Age of the stalest entity, and its limit. */
-function ageCell({ health: { stalest, words }, overview }: ListedConnector, nowMs: number): SafeHtml {
-  if (overview === null || stalest === null) return html`<span class="soft">nothing read yet</span>`;
-  const { entity, asOf, freshWithinMs } = stalest;
-  const limit = freshWithinMs === null ? '' : `, limit ${formatDuration(freshWithinMs)}`;
-  return html`<span class="${words.has('late') ? 'late' : ''}">${age(asOf, nowMs, 'never complete')}</span>
-    <span class="soft">${entity}${limit}</span>`;
+/** `15:47`, `now`, `paused`, `no schedule`, or the time since which it is overdue. */
+export function nextRunText(
+  connector: Pick<ConnectorSettings, 'schedule'>,
+  overview: ConnectorOverview | null,
+  nowMs: number,
+): SafeHtml {
+  const next = nextRunOf(connector, overview, nowMs);
+  switch (next.kind) {
+    case 'at':
+      return moment(next.at, nowMs);
+    case 'overdue':
+      return html`${moment(next.at, nowMs)} <span class="word warn">overdue</span>`;
+    default:
+      return html`<span class="soft">${next.kind.replace('-', ' ')}</span>`;
+  }
 }
 
-function pageLinks({ query, pages }: OverviewData) {
-  if (pages === 1) return '';
+function pageLinks({ query, pages }: OverviewData): SafeHtml {
   const { page: at } = query;
-  return html`<nav class="pages" aria-label="Pages of connectors">
-    ${at > 1 ? html`<a href="${linkTo(query, { page: at - 1 })}" rel="prev">Previous</a>` : ''}
-    <span>Page ${at} of ${pages}</span>
-    ${at < pages ? html`<a href="${linkTo(query, { page: at + 1 })}" rel="next">Next</a>` : ''}
+  const link = (to: number, text: string, rel: string): SafeHtml | '' =>
+    to < 1 || to > pages
+      ? ''
+      : html`<a class="btn" href="${linkTo(query, { page: to })}" rel="${rel}">${text}</a>`;
+  return html`<nav class="acts after" aria-label="Pages of connectors">
+    ${link(at - 1, 'Previous', 'prev')} <span>Page ${at} of ${pages}</span> ${link(at + 1, 'Next', 'next')}
   </nav>`;
 }
 
@@ -236,25 +350,21 @@ export interface OverviewQuery {
   readonly page: number;
 }
 
-/** A health word, or connectors with something that needs a person, or that heals by itself. */
-export const overviewStates = [...healthWords, 'attention', 'healing'] as const;
+/** A health word, or the connectors that need a person, or whose trouble resolves on its own. */
+export const overviewStates = [...healthWords, 'needs-you', 'resolves'] as const;
 type OverviewState = (typeof overviewStates)[number];
-export const overviewSorts = ['health', 'name', 'age', 'run', 'rows'] as const;
+export const overviewSorts = ['health', 'name', 'age', 'rows', 'run', 'next'] as const;
 type OverviewSort = (typeof overviewSorts)[number];
 
 const perPage = 50;
 
-export interface ListedConnector {
-  readonly connector: ConnectorSettings;
-  readonly overview: ConnectorOverview | null;
-  readonly health: ConnectorHealth;
-}
+export type ListedConnector = Omit<KnownConnector, 'runs'>;
 
 type OverviewData = Awaited<ReturnType<typeof readOverviewPage>>;
 
 /**
  * Connectors that a filter matches, according to the ledgers' overviews and the sign-ins, which are cheap to read for
- * all connectors. `named`: those that match `q`.
+ * all connectors. `all`: those whose sinks can be read; `named`: those of them that match `q`.
  */
 export async function matchingConnectors(
   connectors: readonly ConnectorSettings[],
@@ -276,6 +386,7 @@ export async function matchingConnectors(
     [name, definition.name, sink.name].some((one) => one.toLowerCase().includes(text)),
   );
   return {
+    all,
     named,
     matching: named.filter(({ health }) => matchesState(health, state)),
     unreadable: sinks.unreadable,
@@ -289,26 +400,34 @@ export async function readOverviewPage(
   query: OverviewQuery,
   nowMs: number,
 ) {
-  const { named, unreadable, ...found } = await matchingConnectors(connectors, watched, query, nowMs);
-  const matching = found.matching.sort(
-    (left, right) => orders[query.sort](left, right) || byName(left, right),
-  );
+  const found = await matchingConnectors(connectors, watched, query, nowMs);
+  const { all, named, unreadable } = found;
+  const matching = found.matching.sort(ordersAt(nowMs)[query.sort]);
   const pages = Math.max(1, Math.ceil(matching.length / perPage));
-  const page = Math.min(query.page, pages);
-  const shown = matching.slice((page - 1) * perPage, page * perPage);
-  const runs = await watched.recentRuns(
-    shown.map(({ connector }) => connector),
-    barsShape.places,
-  );
+  const at = Math.min(query.page, pages);
+  const shown = matching.slice((at - 1) * perPage, at * perPage);
+  const needs = all
+    .filter(({ health }) => health.needsPerson)
+    .sort(ordersAt(nowMs).health)
+    .slice(0, mostNeeds);
+  const asked = new Set([...shown, ...needs].map(({ connector }) => connector));
+  const runs = await watched.recentRuns([...asked], bars.places);
+  const withRuns = (one: ListedConnector): KnownConnector => ({
+    ...one,
+    runs: runs.get(one.connector.name) ?? [],
+  });
   return {
-    query: { ...query, page },
-    shown: shown.map((one) => ({ ...one, runs: runs.get(one.connector.name) ?? [] })),
-    total: matching.length,
-    pages,
-    /** Numbers of connectors that the text matches, by health word. */
-    counts: countWords(named.map(({ health }) => health)),
-    /** Connectors that the text matches. */
+    query: { ...query, page: at },
+    all,
+    /** Connectors that the text matches, and their numbers by health word. */
     named,
+    counts: countWords(named.map(({ health }) => health)),
+    total: matching.length,
+    paused: matching.filter(({ overview }) => (overview?.paused ?? null) !== null).length,
+    pages,
+    shown: shown.map(withRuns),
+    /** The first of those that need a person, whatever the filter. */
+    needs: needs.map(withRuns),
     unreadable: unreadable.map(({ sink, problem }) => ({
       sink: sink.name,
       problem,
@@ -317,28 +436,45 @@ export async function readOverviewPage(
   };
 }
 
-function matchesState(health: ConnectorHealth, state: OverviewState | null): boolean {
-  if (state === null) return true;
-  if (state === 'attention') return health.needsPerson;
-  if (state === 'healing') return health.troubles.some(({ isForPerson }) => !isForPerson);
-  return health.word === state || (state === 'running' && health.isRunning);
+function matchesState(health: ConnectorHealth, of: OverviewState | null): boolean {
+  if (of === null) return true;
+  if (of === 'needs-you') return health.needsPerson;
+  if (of === 'resolves') {
+    return !health.needsPerson && !health.words.has('paused') && health.troubles.length > 0;
+  }
+  return health.word === of;
 }
 
 type Order = (left: ListedConnector, right: ListedConnector) => number;
 
-const byName: Order = (left, right) => (left.connector.name < right.connector.name ? -1 : 1);
-
-/** The worst, the oldest, the newest and the largest come first. */
-const orders: Readonly<Record<OverviewSort, Order>> = {
-  health: (left, right) => severity(right) - severity(left),
-  name: () => 0,
-  age: (left, right) => compared(ageKey(left), ageKey(right)),
-  run: (left, right) => compared(runKey(right), runKey(left)),
-  rows: (left, right) => (right.overview?.rows ?? 0) - (left.overview?.rows ?? 0),
-};
+/** The worst, the oldest, the newest and the largest come first, and the next to run. */
+function ordersAt(nowMs: number): Readonly<Record<OverviewSort, Order>> {
+  const by = <Key extends number | string>(keyOf: (one: ListedConnector) => Key): Order => {
+    const keys = new Map<ListedConnector, Key>();
+    const key = (one: ListedConnector): Key => {
+      const known = keys.get(one) ?? keyOf(one);
+      keys.set(one, known);
+      return known;
+    };
+    return (left, right) =>
+      compared(key(left), key(right)) || compared(left.connector.name, right.connector.name);
+  };
+  return {
+    health: by((one) => -severity(one)),
+    name: by(() => 0),
+    age: by(ageKey),
+    run: by(({ overview }) => -Date.parse(overview?.lastRun?.startedAt ?? instant(0))),
+    rows: by(({ overview }) => -(overview?.rows ?? 0)),
+    next: by(({ connector, overview }) => {
+      const next = nextRunOf(connector, overview, nowMs);
+      if (next.kind === 'now') return instant(nowMs);
+      return next.kind === 'at' || next.kind === 'overdue' ? next.at : next.kind;
+    }),
+  };
+}
 
 function severity({ health }: ListedConnector): number {
-  return (health.needsPerson ? healthWords.length : 0) - healthWords.indexOf(health.word);
+  return 2 * (healthWords.length - healthWords.indexOf(health.word)) + Number(health.needsPerson);
 }
 
 /** Instants compare as texts; an entity that was never read is the oldest. */
@@ -346,41 +482,86 @@ function ageKey({ health: { stalest } }: ListedConnector): string {
   return stalest?.asOf ?? '';
 }
 
-function runKey({ overview }: ListedConnector): string {
-  return overview?.lastRun?.startedAt ?? '';
-}
-
-function compared(left: string, right: string): number {
+function compared<Key extends number | string>(left: Key, right: Key): number {
   return left === right ? 0 : left < right ? -1 : 1;
 }
 
-/** A worker may be busy, or start again. */
-const graceMs = 5 * 60_000;
+/** Without connectors: the steps to the first sync. */
+export async function emptyPage({ sinks }: Pick<LocalSettings, 'sinks'>, world: PageWorld): Promise<string> {
+  const { program, visitor } = world;
+  const asked = await Promise.all(
+    [...sinks.values()].map(async (sink) => ({ sink, problem: await askSink(sink) })),
+  );
+  const step = (
+    done: boolean | null,
+    title: SafeHtml,
+    text: SafeHtml | string,
+    acts: SafeHtml | '' = '',
+  ): SafeHtml =>
+    html`<li>
+      <div>${done === null ? state('run', 'Next') : done ? state('ok', 'Done') : state('bad', 'Failed')}</div>
+      <div>
+        <h2>${title}</h2>
+        <div class="soft">${text}</div>
+        ${acts === '' ? '' : html`<div class="acts">${acts}</div>`}
+      </div>
+    </li>`;
+  const add = html`<a class="btn primary" href="add">Add connector</a>`;
+  const main = html`<div class="narrow">
+    <div>
+      <h1>Add your first connector</h1>
+      <p class="soft">
+        A connector is one account at a service. connector-sync copies everything in it into your database and
+        keeps the copy fresh.
+      </p>
+    </div>
+    <ol class="panel checks">
+      ${
+        asked.length === 0
+          ? step(
+              null,
+              html`Name a sink in the config`,
+              html`Records go into it. <code>sinks: { main: { type: sqlite, path: ./data.db } }</code> is
+                enough.`,
+            )
+          : asked.map(({ sink, problem }) =>
+              step(
+                problem === null,
+                html`Sink <code>${sink.name}</code> ${problem === null ? 'is ready' : 'cannot be read'}`,
+                problem === null
+                  ? html`${sinkNames[sink.type]}, <code>${placeOfSink(sink)}</code>`
+                  : textLines(problem.split('\n')),
+              ),
+            )
+      }
+      ${step(
+        null,
+        html`Add a connector`,
+        'Choose a type, say where its key is, check it, and start the first sync.',
+        mayAct(visitor) ? add : '',
+      )}
+      ${step(null, html`Let a worker keep it fresh`, html`<code>${program} worker</code> runs each connector on its schedule.`)}
+    </ol>
+    <h2>Or from a terminal</h2>
+    <div class="panel">
+      <div class="toolbar">
+        <pre id="cmd">
+${program} definitions list
+${program} connectors add NAME --definition TYPE
+${program} sync</pre>
+        <button class="low end" data-copy="#cmd" hidden>Copy</button>
+      </div>
+    </div>
+    <p class="soft">
+      To look around first, <code>${program} demo --ui</code> opens this page with sample data.
+    </p>
+  </div>`;
+  return page({ title: 'Connectors', root: './', at: '', main }, world);
+}
 
-/** The time of a connector's next run, before the jitter of its schedule, or the time since which it is overdue. */
-export function nextRunText(
-  { schedule }: Pick<ConnectorSettings, 'schedule'>,
-  overview: ConnectorOverview | null,
-  nowMs: number,
-): SafeHtml {
-  if (schedule === null) return html`<span class="soft">by hand</span>`;
-  const paused = overview?.paused ?? null;
-  if (paused !== null) {
-    return html`<span>paused</span> <span class="soft">${printable(paused.reason)}</span>`;
-  }
-  const endedMs = Date.parse(overview?.lastRun?.finishedAt ?? instant(nowMs));
-  // A pattern that never comes again is never overdue.
-  const [dueMs = nowMs] =
-    schedule.kind === 'every' ? [endedMs + schedule.everyMs] : nextSlots(schedule, endedMs, 1);
-  if (nowMs - dueMs > graceMs + schedule.jitterMs) {
-    return html`<span class="late"
-        >${disclosed(`due ${roughly(nowMs - dueMs)} ago`, moment(dueMs, nowMs))}</span
-      >
-      <span class="soft">is a worker running?</span>`;
-  }
-  if (schedule.kind === 'every') return html`every ${formatDuration(schedule.everyMs)}`;
-  const [nextMs] = nextSlots(schedule, nowMs, 1);
-  return nextMs === undefined
-    ? html`never`
-    : disclosed(`in ${roughly(nextMs - nowMs)}`, moment(nextMs, nowMs));
+const sinkNames = { sqlite: 'SQLite', jsonl: 'JSON lines', postgres: 'PostgreSQL' } as const;
+
+function placeOfSink(sink: SinkSettings): string {
+  if (sink.type === 'sqlite') return sink.path;
+  return sink.type === 'jsonl' ? sink.directory : placeOf(sink.connection, sink.schema);
 }

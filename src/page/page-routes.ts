@@ -31,7 +31,7 @@ import {
 } from './layout.ts';
 import { dataPage, firstEntity, readDataQuery, wholeValue } from './data-page.ts';
 import { dataListPage, findPage } from './find-page.ts';
-import { overviewPage, overviewSorts, overviewStates, readOverviewPage } from './overview-page.ts';
+import { emptyPage, overviewPage, overviewSorts, overviewStates, readOverviewPage } from './overview-page.ts';
 import { actionsPage, runPage } from './run-page.ts';
 import { targetPage } from './target-page.ts';
 
@@ -83,8 +83,9 @@ function addRoutes(server: FastifyInstance, options: PageOptions, at: PageServer
       const query = overviewQuery.parse(request.query);
       const now = world(request);
       const connectors = [...settings.connectors.values()];
+      if (connectors.length === 0) return await sendPage(reply, await emptyPage(settings, now));
       const data = await readOverviewPage(connectors, watched, query, now.nowMs);
-      return await sendPage(reply, overviewPage(data, [...settings.publish.values()], now));
+      return await sendPage(reply, overviewPage(data, now));
     });
     pages.get('/connectors/:name', async (request, reply) => {
       const now = world(request);

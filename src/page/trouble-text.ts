@@ -22,7 +22,7 @@ export interface KnownConnector {
 export function troubleReason(trouble: Trouble, of: KnownConnector, world: PageWorld): SafeHtml {
   const { what, detail = '', next = '' } = reasonOf(trouble, of, world);
   const why = detail === '' ? '' : `: ${printableWithin(detail, mostOfMessage).replace(/\.$/, '')}`;
-  const sentences = `${what}${why}. ${next}`.split(mark);
+  const sentences = `${what}${why}. ${next}`.trimEnd().split(mark);
   return html`${sentences.map((part, index) => {
     if (index % 2 === 0) return part;
     return part.startsWith(momentMark) ? moment(part.slice(1), world.nowMs) : html`<code>${part}</code>`;
@@ -186,15 +186,18 @@ function aboutFailure(
   nowMs: number,
 ): Reason {
   const since = failedSince(of.runs);
-  const fails = since === null ? '' : ` since ${at(since)}`;
+  const part = trouble.entities === undefined ? '' : ` for ${codes(trouble.entities)}`;
+  const fails = `${part}${since === null ? '' : ` since ${at(since)}`}`;
   const detail = trouble.message ?? '';
   if (trouble.kind === 'retried') {
     const next = nextRunOf(of.connector, of.overview, nowMs);
     const when = next.kind === 'at' ? ` at ${at(next.at)}` : '';
     const what = `The API did not answer as expected${fails}`;
-    return { what, detail, next: `The next run tries again${when}.` };
+    return { what, short: `${what}; tries again${when}`, detail, next: `The next run tries again${when}.` };
   }
-  if (trouble.kind === 'error') return { what: `Runs stop on an error${fails}`, detail };
+  if (trouble.kind === 'error') {
+    return { what: `Runs stop on an error${fails}`, short: printableWithin(detail, 100), detail };
+  }
   return trouble.code === 'FORBIDDEN'
     ? { what: `The credentials lack a right${fails}`, detail, next: 'Grant it at the service.' }
     : { what: `The service refuses the credentials${fails}`, detail, next: 'Renew them, then check again.' };

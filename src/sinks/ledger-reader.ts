@@ -85,8 +85,10 @@ export interface ConnectorOverview {
   readonly unconfirmed: readonly ListingsOf[];
   /** Error that ended `lastEnded`; null if it did not fail. */
   readonly error: Failure | null;
-  /** Reasons why listings or files of `lastEnded` were set aside, each code once. */
-  readonly failures: readonly Pick<Failure, 'code' | 'recovery'>[];
+  /** Reasons why listings or files of `lastEnded` were set aside, each code once, with its entities. */
+  readonly failures: readonly (Pick<Failure, 'code' | 'recovery'> & {
+    readonly entities: readonly EntityName[];
+  })[];
   /** Records of the run that `missing` is of. */
   readonly quarantined: number;
   /** Time until which the service asked for no calls, in `lastEnded`. */

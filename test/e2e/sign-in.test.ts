@@ -298,7 +298,7 @@ async function shownPages(folder: string) {
   const query = { q: '', state: null, sort: 'health', page: 1 } as const;
   return {
     connector: connectorPage(data, world),
-    overview: overviewPage(await readOverviewPage([connector], watched, query, nowMs), [], world),
+    overview: overviewPage(await readOverviewPage([connector], watched, query, nowMs), world),
   };
 }
 

@@ -2,12 +2,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Trouble } from '../../src/app/connector-health.ts';
 import { watchSinks } from '../../src/app/watch-sinks.ts';
 import { instant, systemClock } from '../../src/core/clock.ts';
-import { nextRunText } from '../../src/page/overview-page.ts';
 import { noCounts } from '../../src/core/records.ts';
 import { progressSection, readConnectorPage, timeline } from '../../src/page/connector-page.ts';
-import type { Schedule } from '../../src/settings/settings.ts';
-import type { Pause } from '../../src/sinks/lease.ts';
-import type { ConnectorOverview } from '../../src/sinks/ledger-reader.ts';
 import { loadSettings } from '../../src/settings/load-settings.ts';
 import { problemPage, troubleText } from '../../src/page/layout.ts';
 import { openStatusWorld, script, type StatusWorld } from '../support/page/status-world.ts';
@@ -47,87 +43,6 @@ function rowsOf(body: string): readonly string[] {
 
 const names = (body: string): readonly string[] => rowsOf(body).map((row) => row.split(' ')[0] ?? '');
 
-describe('the overview', () => {
-  it('has one word for each connector, the worst of its parts', async () => {
-    const words = rowsOf(await page('/')).map((row) => row.split(' '));
-    expect(Object.fromEntries(words.map(([name, , , , word]) => [name, word]))).toEqual({
-      newsletter: 'ok',
-      'team-notes': 'incomplete',
-      members: 'incomplete',
-      leads: 'late',
-      crm: 'failed',
-      archive: 'paused',
-      'new-shop': 'new',
-    });
-  });
-
-  it('shows the age of the stalest entity beside its limit, and the exact time in the markup', async () => {
-    const body = await page('/?q=leads');
-    expect(rowsOf(body)[0]).toMatch(/late 4[789]m ago \S+ \S+ UTC \w+, limit 30m /);
-    expect(body).toMatch(/<time datetime="\d{4}-\d\d-\d\dT[\d:.]+Z">/);
-  });
-
-  it('puts what needs a person first, with what to do', async () => {
-    const body = await page('/');
-    const needs = textOf(/<section class="notice attention"[\s\S]*?<\/section>/.exec(body)?.[0] ?? '');
-    expect(needs).toContain('members 23 rows look deleted and are kept.');
-    expect(needs).toContain('connector-sync sync members --allow-deletes');
-    expect(needs).toContain('crm The service refused the credentials (AUTH_FAILED): ');
-    expect(needs).toMatch(
-      /leads 1 field is not as the definition declares: automations\.segment <script.*> \(new\)\. .* schema diff leads .* until \d/,
-    );
-    expect(needs).not.toContain('newsletter');
-    expect(body.indexOf('Needs a person')).toBeLessThan(body.indexOf('<tbody>'));
-  });
-
-  it('shows a new field for 14 days, and nothing of what the first load met', async () => {
-    expect(names(await page('/?state=attention'))).toContain('leads');
-    await using later = await serveUi({ config: world.config, clock: clockAhead(15 * 86_400_000) });
-    const { body } = await later.get('/?state=attention');
-    expect(textOf(body)).not.toContain('leads 1 field is not as the definition declares');
-    expect(textOf((await later.get('/connectors/leads')).body)).toMatch(
-      /segment <script.*? string undeclared/,
-    );
-  });
-
-  it('shows a sink that cannot be read as one line, and the connectors of the others', async () => {
-    const body = textOf(await page('/'));
-    expect(body).toContain('Sink away cannot be read , so 1 connector of it is not shown.');
-    expect(body).toContain('127.0.0.1:1');
-    expect(names(await page('/'))).not.toContain('warehouse');
-  });
-
-  it('filters by part of a name and by state, and sorts, as the address says', async () => {
-    expect(names(await page('/?q=NEW'))).toEqual(['new-shop', 'newsletter']);
-    expect(names(await page('/?state=incomplete'))).toEqual(['members', 'team-notes']);
-    expect(names(await page('/?state=attention&sort=name'))).toEqual([
-      'crm',
-      'leads',
-      'members',
-      'team-notes',
-    ]);
-    expect(textOf(await page('/'))).toContain('needs a person 4');
-    expect(names(await page('/?sort=rows'))[6]).toBe('new-shop');
-    expect(names(await page('/'))[0]).toBe('crm');
-    expect(textOf(await page('/?q=nothing-like-it'))).toContain('No connector matches.');
-  });
-
-  it('takes what an address has wrong as not given', async () => {
-    const usual = names(await page('/'));
-    const wrong = 'page=0 page=x page=99 state=constructor sort=toString q=&q=leads q[]=1';
-    for (const query of wrong.split(' ')) {
-      expect([query, names(await page(`/?${query}`))]).toEqual([query, usual]);
-    }
-  });
-
-  it('has a bar for each run, which leads to it', async () => {
-    const bars = [
-      ...(await page('/?q=newsletter')).matchAll(/<a\s+href="\.\/runs\/([^"]+)"\s+tabindex="-1"/g),
-    ];
-    expect(bars.map(([, run]) => run)).toEqual(await world.runsOf('newsletter'));
-  });
-});
-
 describe('the page of a connector', () => {
   it('shows what status says of its entities, below those that lead to them', async () => {
     const body = await page('/connectors/members');
@@ -147,7 +62,6 @@ describe('the page of a connector', () => {
     expect(textOf(await page('/connectors/archive'))).toMatch(
       /Paused since \S+ \S+ UTC by \S+@\S+: The account moves/,
     );
-    expect(textOf(await page('/'))).toContain('Published to lake files');
     expect(await page('/connectors/newsletter')).toContain('<a href="../targets/lake">lake</a>');
     expect(textOf(await page('/targets/lake'))).toMatch(/Newest publication number \d+, .*State up to date/);
   });
@@ -232,22 +146,6 @@ it('shows the report of a run, why it failed, and what to do', async () => {
   expect(body).toContain('connector-sync check crm');
   const first = (await world.runsOf('crm'))[1];
   expect(rowsOf(await page(`/runs/${first}`))[0]).toMatch(/^lists 3 2 0 0 1 0 2 1 yes \(single\)/);
-});
-
-it('says since when a run is due that no worker has begun', () => {
-  const endedAt = '2026-03-01T10:00:00.000Z';
-  const endedMs = Date.parse(endedAt);
-  const text = (schedule: Schedule, nowMs: number, paused: Pause | null = null): string => {
-    const overview = { lastRun: { startedAt: endedAt, finishedAt: endedAt }, paused } as ConnectorOverview;
-    return textOf(String(nextRunText({ schedule }, overview, nowMs)));
-  };
-  const every: Schedule = { kind: 'every', everyMs: 15 * 60_000, jitterMs: 0, missed: 'once' };
-  expect(text(every, endedMs + 19 * 60_000)).toBe('every 15m');
-  expect(text(every, endedMs + 21 * 60_000)).toMatch(/^due 6m ago .* is a worker running\?$/);
-  expect(text(every, endedMs + 21 * 60_000, { since: instant(endedMs), reason: 'x' })).toBe('paused x');
-  const cron: Schedule = { kind: 'cron', pattern: '0 4 * * *', timezone: 'UTC', jitterMs: 0, missed: 'once' };
-  expect(text(cron, endedMs + 60_000)).toMatch(/^in 1[78]h /);
-  expect(text(cron, endedMs + 20 * 3_600_000)).toMatch(/^due 2h ago /);
 });
 
 // Proves promise 10.3

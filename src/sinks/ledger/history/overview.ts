@@ -176,7 +176,11 @@ function reportedIn({ entities, partMissing, unconfirmed, error, failures, resum
     partMissing: partMissing.map(({ entity, listings }) => ({ entity, listings })),
     unconfirmed,
     error,
-    failures: [...new Map(failures.map(({ code, recovery }) => [code, { code, recovery }])).values()],
+    failures: [...grouped(failures, ({ code }) => code)].map(([code, some]) => ({
+      code,
+      recovery: some.at(-1)?.recovery ?? 'retry',
+      entities: [...new Set(some.map(({ entity }) => entity))],
+    })),
     quarantined: entities.reduce((sum, { counts }) => sum + counts.quarantined, 0),
     resumeAt,
   };
