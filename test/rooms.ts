@@ -134,6 +134,8 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
     'notify',
     'publish',
     'sinks/requests.ts',
+    'http/exchange.ts',
+    'sinks/run-journal.ts',
     'sign-ins',
     'upstream/credentials.ts',
     'upstream/call-gate.ts',
@@ -191,6 +193,7 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
     'sinks/sink-access.ts',
     'sinks/readings.ts',
     'sinks/ledger-reader.ts',
+    'sinks/run-journal.ts',
     'sinks/run-report.ts',
   ],
   // What agents read: one state of a sink for each answer, and nothing is written.

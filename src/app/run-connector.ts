@@ -18,6 +18,7 @@ import type { LedgerReader, Sink } from '../sinks/sink-access.ts';
 import type { FileSource, ConnectorOrigin } from '../source/source.ts';
 import type { App, AppOptions, AskedRun, RunEnd, SyncRequest } from './app.ts';
 import { applyRetention } from './apply-retention.ts';
+import { openJournal } from './journal-writer.ts';
 
 /** Dependencies of a run. */
 export interface RunParts extends AppOptions {
@@ -95,28 +96,37 @@ export async function readConnector(parts: RunParts, connector: ConnectorSetting
   if (isNew) onEvent({ kind: 'sink-made', sink: connector.sink.name, place: access.place });
   const startedAt = instant(clock.now());
   let hasBegun = false;
+  const journal = openJournal(connector.name, parts);
   const noting: SyncRequest['onEvent'] = (event) => {
     hasBegun ||= event.kind === 'run-started';
+    journal.onEvent(event);
     onEvent(event);
   };
   try {
-    return await readInto(sink, parts, connector, { ...request, onEvent: noting, entities });
+    return await readInto(sink, parts, connector, { ...request, onEvent: noting, entities, journal });
   } catch (error) {
     if (!hasBegun && !signal.aborted && !isPutOff(error)) {
       const { kind = 'sync' } = run;
       const failed = { connector: connector.name, kind, startedAt, finishedAt: instant(clock.now()) };
       // If the ledger itself fails, the caller's error, the log and the metrics report the failure.
-      await sink.enterFailedStart(failedStart(failed, error)).catch(() => undefined);
+      await sink
+        .enterFailedStart(failedStart(failed, error), journal.text() ?? undefined)
+        .catch(() => undefined);
     }
     throw error;
   }
+}
+
+interface ReadRequest extends SyncRequest {
+  readonly entities: ChosenEntities;
+  readonly journal: ReturnType<typeof openJournal>;
 }
 
 async function readInto(
   sink: Sink,
   parts: RunParts,
   connector: ConnectorSettings,
-  { entities, onEvent, run = {}, signal }: SyncRequest & { readonly entities: ChosenEntities },
+  { entities, journal, onEvent, run = {}, signal }: ReadRequest,
 ): Promise<RunReport> {
   const { settings, clock } = parts;
   const { definition } = connector;
@@ -126,7 +136,8 @@ async function readInto(
   const known =
     storedIn.sink === connector.sink ? { stored: (await sink.history.origins([name]))[0] ?? null } : {};
   const maxCalls = run.maxCalls ?? null;
-  await using source = await parts.openSource(connector, signal, { onEvent, maxCalls, ...known });
+  const { onExchange } = journal;
+  await using source = await parts.openSource(connector, signal, { onEvent, onExchange, maxCalls, ...known });
   await using cancel = watchCancel(sink.history);
   const origin = await source.origin(signal);
   const report = await syncConnector({
@@ -140,6 +151,7 @@ async function readInto(
     doubtsAccount: !origin.isAccount,
     files: filesOf(connector, source, clock),
     clock,
+    journal: journal.text,
     run: { ...run, ...actOf(run), guards: settings.guards },
     onEvent: (event) => {
       cancel.onEvent(event);

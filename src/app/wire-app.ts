@@ -93,7 +93,9 @@ export function wireApp(options: AppOptions, notifier: Notifier): App {
       // The layers below know only paths.
       ...(onExchange === undefined
         ? {}
-        : { onExchange: (seen) => onExchange({ ...seen, url: `${baseUrl}${seen.url}` }) }),
+        : {
+            onExchange: (seen, facts) => onExchange({ ...seen, url: `${baseUrl}${seen.url}` }, facts),
+          }),
     });
   };
   const openSource: App['openSource'] = async (connector, ...more) =>

@@ -1,4 +1,4 @@
-import { type Clock, instant, type Instant } from '../core/clock.ts';
+import { type Clock, instant, type Instant, slept, systemClock } from '../core/clock.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import type { Definition } from '../definitions/definition.ts';
 import type { ConnectorIdentity, Lease } from '../sinks/lease.ts';
@@ -32,6 +32,8 @@ export interface SyncOptions {
   readonly doubtsAccount?: boolean;
   readonly clock: Clock;
   readonly onEvent: OnRunEvent;
+  /** Gives the journal of the run as JSON; null where nothing was added since. Absent: none is kept. */
+  readonly journal?: () => string | null;
   /** Options of a run that is not an ordinary sync. */
   readonly run?: Partial<RunOptions>;
   /**
@@ -187,6 +189,27 @@ export function watchTime(
     );
   }
   return { [Symbol.dispose]: () => over.abort() };
+}
+
+/** How much of a journal a kill may cost. */
+const journalMs = 2_000;
+
+/** Stores the journal of a run while it is in progress. A run does without what cannot be stored. */
+export function keepJournal({ sink, lease, id, journal }: Run): AsyncDisposable {
+  const over = new AbortController();
+  const keep = async (): Promise<void> => {
+    while (journal !== undefined && (await slept(systemClock, journalMs, over.signal))) {
+      const text = journal();
+      if (text !== null) await sink.noteJournal(lease, id, text).catch(() => undefined);
+    }
+  };
+  const keeping = keep();
+  return {
+    [Symbol.asyncDispose]: async () => {
+      over.abort();
+      await keeping;
+    },
+  };
 }
 
 function spentError(budgetMs: number): SyncError {

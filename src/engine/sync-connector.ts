@@ -13,7 +13,15 @@ import {
 import type { ChosenEntities } from './chosen-entities.ts';
 import { evolvingTables } from './prepare/schema-policy.ts';
 import { newRunId } from './plan-run.ts';
-import { toSyncError, watchTime, openRun, type Run, type SyncOptions, isBudgetSpent } from './run.ts';
+import {
+  keepJournal,
+  toSyncError,
+  watchTime,
+  openRun,
+  type Run,
+  type SyncOptions,
+  isBudgetSpent,
+} from './run.ts';
 import { nothingReported, reportedFailures, type FileOptions } from './run-tally.ts';
 import { getsWithoutLimits, sweepPhase } from './sweep/sweep-run.ts';
 import type { Partition, WalkFailure } from '../sinks/partition.ts';
@@ -44,6 +52,7 @@ export async function syncConnector(options: SyncOptions): Promise<RunReport> {
 async function runPhases(run: Run): Promise<void> {
   const { asked, beganMs, clock, ending } = run;
   using _time = watchTime(asked.budgetMs, beganMs, { clock, onSpent: ending.endNow });
+  await using _journal = keepJournal(run);
   await walkPhase(run).catch(ending.end);
   checkAccount(run);
   noteNothingRead(run);
@@ -145,7 +154,7 @@ async function report(run: Run): Promise<RunReport> {
     unconfirmed,
     files: fileTally.entities(await sink.files.left(lease, id, fetchedEntities(run))),
   };
-  await sink.finish(lease, id, report);
+  await sink.finish(lease, id, report, run.journal?.() ?? undefined);
   const ms = clock.now() - startedMs;
   const { waitedMs } = costs;
   onEvent({ kind: 'run-finished', connector: identity.connector, run: id, outcome, ms, waitedMs });

@@ -719,7 +719,13 @@ export type GroupCommits = ReturnType<typeof groupCommits>;
  * Gathers whole pages of several walks into one transaction. A commit that fails ends the run before its pages are
  * refused.
  */
-export function groupCommits({ sink, lease, ending }: Pick<Run, 'sink' | 'lease' | 'ending'>) {
+export function groupCommits({
+  sink,
+  lease,
+  ending,
+  clock,
+  onEvent,
+}: Pick<Run, 'sink' | 'lease' | 'ending' | 'clock' | 'onEvent'>) {
   let gathered: Waiting[] = [];
   let records = 0;
   let groupsUnderWay = 0;
@@ -763,11 +769,14 @@ export function groupCommits({ sink, lease, ending }: Pick<Run, 'sink' | 'lease'
   }
 
   async function store(group: readonly Waiting[]): Promise<void> {
+    const startedMs = clock.now();
     try {
       const committed = await sink.commit(
         lease,
         group.map(({ page }) => page),
       );
+      const entities = group.flatMap(({ page }) => page.rows[0]?.entity ?? []);
+      onEvent({ kind: 'commit-ended', entities, ms: clock.now() - startedMs });
       group.forEach(({ resolve, reject }, index) => {
         const page = committed[index];
         if (page === undefined) {

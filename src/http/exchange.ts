@@ -1,6 +1,7 @@
 import type { LookupFunction } from 'node:net';
 import type { Dispatcher } from 'undici';
 import { knownOrMade } from '../core/grouped.ts';
+import type { EntityName } from '../core/names.ts';
 import { AddressRefusedError } from './guard-address.ts';
 import { orAborted, startDeadline } from './or-aborted.ts';
 import { proxyFor } from './proxies.ts';
@@ -532,4 +533,22 @@ export interface SeenExchange {
   readonly keys: readonly string[] | null;
 }
 
-export type OnExchange = (seen: SeenExchange) => void;
+/** An exchange without any value of a record, a parameter or a credential. */
+export interface ExchangeFacts {
+  /** Null: a check, or a call about the catalog. */
+  readonly entity: EntityName | null;
+  /** The path with the definition's placeholders, and the names of query parameters. */
+  readonly address: string;
+  /** Time that the request waited for its account's limits, in addition to the call's own wait. */
+  readonly waitedMs: number;
+}
+
+export type OnExchange = (seen: SeenExchange, facts: ExchangeFacts) => void;
+
+/** `?limit=…&after=…`. A name that may be a value itself, as in an address that the service has given, is left out. */
+export function shownQuery(names: Iterable<string>): string {
+  const shown = [...new Set(names)].map((name) =>
+    /^[a-z][a-z_.[\]-]{0,31}$/i.test(name) ? `${name}=…` : '…',
+  );
+  return shown.length === 0 ? '' : `?${shown.join('&')}`;
+}

@@ -63,8 +63,12 @@ type Level = 'debug' | 'info' | 'warn' | 'error';
 /** One log line per event: `event` names it, its facts are fields, and the level shows how urgent it is. */
 export function logRunEvent(log: Log, connector: ConnectorName, event: RunEvent): void {
   const { kind, ...facts } = event;
-  const level = event.kind === 'run-finished' ? levelByOutcome(event.outcome) : levelByKind[event.kind];
-  log[level ?? 'debug']({ connector, event: kind, ...facts }, kind.replaceAll('-', ' '));
+  log[levelOf(event)]({ connector, event: kind, ...facts }, kind.replaceAll('-', ' '));
+}
+
+export function levelOf(event: RunEvent): Level {
+  if (event.kind === 'run-finished') return levelByOutcome(event.outcome);
+  return levelByKind[event.kind] ?? 'debug';
 }
 
 /** Levels by kind of event; other kinds are logged as debug. */

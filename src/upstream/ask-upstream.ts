@@ -4,8 +4,17 @@ import { hideSecrets } from '../core/secret.ts';
 import { writeJson, isJsonObject, withValueAt, type JsonValue, type JsonObject } from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
+import { fillTemplate } from '../definitions/upstream/service-texts.ts';
 import type { UpstreamRequest, ParamPlace } from '../definitions/upstream/upstream.ts';
-import { networkFaultOf, isSuccess, textOfBody, type WireAnswer, type WireStream } from '../http/exchange.ts';
+import {
+  type ExchangeFacts,
+  networkFaultOf,
+  isSuccess,
+  shownQuery,
+  textOfBody,
+  type WireAnswer,
+  type WireStream,
+} from '../http/exchange.ts';
 import { redactMessage } from '../http/redact-message.ts';
 import { buildPath, queryText, refusedValue } from './call-address.ts';
 import type { CallTurn } from './call-gate.ts';
@@ -32,13 +41,14 @@ interface SentCall {
   readonly entity: EntityName | null;
   /** The address, without the parts that authentication adds to it. */
   readonly shownUrl: string;
+  readonly facts: ExchangeFacts;
 }
 
 /** Asks once and gives the JSON of the answer. Rejects with `UpstreamFailure`, and with the signal's reason. */
 export async function askForJson(asked: Asked, session: Session, signal: AbortSignal) {
   return await ask(asked, session, signal, {}, async (sent, opened) => {
     const { wire } = sent;
-    const began = session.clock.now();
+    const tell = seenBy(session, sent);
     let answer: WireAnswer | null = null;
     let value: JsonValue = null;
     let hasBody = true;
@@ -51,15 +61,7 @@ export async function askForJson(asked: Asked, session: Session, signal: AbortSi
       if (hasBody) value = readJsonAnswer(answer, sent.secrets);
       if (isFailed(session.upstream, value)) throw failureOf(answer, sent, session);
     } finally {
-      session.onExchange?.({
-        method: wire.method,
-        url: hideSecrets(sent.shownUrl, sent.secrets),
-        body: wire.body === null ? null : hideSecrets(wire.body, sent.secrets),
-        status: answer?.status ?? null,
-        ms: session.clock.now() - began,
-        wireBytes: answer?.wireBytes ?? 0,
-        keys: isJsonObject(value) ? Object.keys(value) : null,
-      });
+      tell(answer, isJsonObject(value) ? Object.keys(value) : null);
     }
     return {
       value,
@@ -89,13 +91,36 @@ export async function askForFile(
   const headers = { accept: '*/*', 'accept-encoding': 'identity' };
   return await ask(asked, session, signal, headers, async (sent, opened, keep) => {
     const { wire } = sent;
-    const answer = await sendOnce(session.transport.open, asked, wire, signal);
+    const tell = seenBy(session, sent);
+    const answer = await sendOnce(session.transport.open, asked, wire, signal).catch((error: unknown) => {
+      tell(null, null);
+      throw error;
+    });
+    tell(answer, null);
     noteRemaining(answer, opened, session);
     if ('read' in answer) return heldBy(keep(), answer);
     const url = redirectOf(answer, wire.url);
     if (url === null) throw failureOf(answer, sent, session);
     return { url, base: wire.base };
   });
+}
+
+/** Tells who listens of a request that is about to be sent, once its answer is known; null: none came. */
+function seenBy({ onExchange, clock }: Session, { wire, secrets, shownUrl, facts }: SentCall) {
+  const began = clock.now();
+  return (answer: WireAnswer | WireStream | null, keys: readonly string[] | null): void =>
+    onExchange?.(
+      {
+        method: wire.method,
+        url: hideSecrets(shownUrl, secrets),
+        body: wire.body === null ? null : hideSecrets(wire.body, secrets),
+        status: answer?.status ?? null,
+        ms: clock.now() - began,
+        wireBytes: answer !== null && 'wireBytes' in answer ? answer.wireBytes : 0,
+        keys,
+      },
+      facts,
+    );
 }
 
 /** The file's connection counts among the account's calls until it is closed. */
@@ -139,6 +164,7 @@ async function ask<T>(
     for (const [name, value] of signature.query) url.searchParams.append(name, value);
     const wire = { ...unsigned, url, headers: { ...unsigned.headers, ...signature.headers, ...headers } };
     const secrets = [...credentials.secrets, ...signature.secrets, ...fixed.secrets];
+    const queuedAt = session.clock.now();
     const turn = await lane.enter(signal);
     let isKept = false;
     const keep = (): CallTurn => {
@@ -148,7 +174,11 @@ async function ask<T>(
     try {
       const signed = signature.query.map(([name]) => `${name}=[secret]`);
       const shownUrl = [unsigned.url.href, ...signed].join(unsigned.url.search === '' ? '?' : '&');
-      const result = await send({ wire, secrets, entity: asked.entity, shownUrl }, opened, keep);
+      const { entity } = asked;
+      const path = fillTemplate(asked.request.path, (name) => `{${name}}`);
+      const address = `${path}${shownQuery(unsigned.url.searchParams.keys())}`;
+      const facts = { entity, address, waitedMs: session.clock.now() - queuedAt };
+      const result = await send({ wire, secrets, entity, shownUrl, facts }, opened, keep);
       if (!isKept) turn.end(true);
       return result;
     } catch (error) {

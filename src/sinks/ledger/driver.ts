@@ -22,6 +22,7 @@ export const valuedTables = [
   '_sync_actions',
   '_sync_conditions',
   '_sync_outbox',
+  '_sync_journals',
   numbered.partitions.table,
   numbered.runs.table,
 ] as const;

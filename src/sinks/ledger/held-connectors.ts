@@ -211,7 +211,7 @@ export async function checkWhole(tx: Tx, connector: ConnectorName): Promise<void
  * are. Enters nothing where only a part of the connector is here, because that part does not count. Throws
  * `ConnectorBusyError` where another process holds the connector: then its run is the newest.
  */
-export async function enterFailedStart(ledger: Ledger, report: RunReport): Promise<void> {
+export async function enterFailedStart(ledger: Ledger, report: RunReport, journal?: string): Promise<void> {
   const { connector, startedAt: since } = report;
   const holder = { pid: process.pid, host: hostname(), command: `a run of ${connector}`, since };
   await holdingOnce(ledger, connector, holder, async (tx) => {
@@ -222,7 +222,7 @@ export async function enterFailedStart(ledger: Ledger, report: RunReport): Promi
        VALUES (:connector, '', '', '', '', 0, :holder) ON CONFLICT (connector) DO NOTHING`,
       { connector, holder: writeJson(holder) },
     );
-    await insertFailedStart(tx, report);
+    await insertFailedStart(tx, report, journal);
   });
 }
 
@@ -376,6 +376,7 @@ async function deleteOf(
 export const factNames = [
   '_sync_runs',
   '_sync_counts',
+  '_sync_journals',
   '_sync_partitions',
   '_sync_seen',
   '_sync_also',

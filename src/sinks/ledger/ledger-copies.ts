@@ -33,7 +33,7 @@ import { storedTables, type StoredTable, countVersions } from './tables.ts';
 /**
  * Version of the copied data, raised with every change. A copy that another version of the program began starts again.
  */
-const copyVersion = 6;
+const copyVersion = 7;
 
 /**
  * Copies a connector with all its data and facts into another sink, table by table. Both sinks hold it meanwhile. A

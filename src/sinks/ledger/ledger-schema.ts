@@ -44,6 +44,8 @@
  * undeclared and misfitting fields; `is_refused`: only in quarantined records so far. `_sync_windows`: windows of
  * backfills that are done.
  *
+ * `_sync_journals`: the journal of a run (`run-journal.ts`), as it was at `at`; of each connector's newest runs alone.
+ *
  * `_sync_hours`: how many of an entity's rows came and went in each hour (`2026-03-01T10`) of the last day: rows that
  * were stored or revived, without those of the chain that stored the entity's first ones (`_sync_tables.first_origin`),
  * and rows that were deleted without a person's permission. At most 26 rows of an entity.
@@ -278,6 +280,15 @@ CREATE TABLE _sync_windows (
   finished_at TEXT NOT NULL,
   PRIMARY KEY (connector, backfill, "window")
 );
+
+CREATE TABLE _sync_journals (
+  connector TEXT NOT NULL,
+  run TEXT NOT NULL,
+  at TEXT NOT NULL,
+  journal TEXT NOT NULL,
+  UNIQUE (run)
+);
+CREATE INDEX _sync_journals_connector ON _sync_journals (connector);
 
 CREATE TABLE _sync_hours (
   connector TEXT NOT NULL,

@@ -19,7 +19,7 @@ import { ledgerNotices } from './notices/ledger-notices.ts';
 import { findLeftovers, left, nextPartitions, setWalkAside } from './partitions/due-partitions.ts';
 import { ledgerPurges } from './purges/ledger-purges.ts';
 import { ledgerRepair } from './repair/ledger-repair.ts';
-import { finishRun, startRun } from './runs/ledger-runs.ts';
+import { finishRun, noteJournal, startRun } from './runs/ledger-runs.ts';
 import { ledgerStoredKeys } from './tables.ts';
 import { ledgerRequests } from './noted-actions.ts';
 
@@ -91,7 +91,10 @@ export function ledgerSink(ledger: Ledger) {
       return lease;
     },
     startRun: async (lease: Lease, plan: RunPlan) => await startRun(ledger, heldOf(lease), plan),
-    enterFailedStart: async (report: RunReport) => await enterFailedStart(ledger, report),
+    enterFailedStart: async (report: RunReport, journal?: string) =>
+      await enterFailedStart(ledger, report, journal),
+    /** Stores the journal of a run in progress, in the place of an earlier one. */
+    noteJournal: inLease(async (commit, journal: string) => Promise.resolve(noteJournal(commit, journal))),
     nextPartitions: async (lease: Lease, limit: number) => await nextPartitions(heldOf(lease), limit),
     commit: async (lease: Lease, pages: readonly PageCommit[]): Promise<readonly CommittedPage[]> => {
       const [first] = pages;
@@ -106,8 +109,8 @@ export function ledgerSink(ledger: Ledger) {
     },
     setAside: async (lease: Lease, { partition, run }: WalkRef, why: WalkFailure) =>
       await setAside(lease, run, partition, why),
-    finish: async (lease: Lease, run: RunId, report: RunReport): Promise<void> => {
-      const error = await finish(lease, run, report);
+    finish: async (lease: Lease, run: RunId, report: RunReport, journal?: string): Promise<void> => {
+      const error = await finish(lease, run, report, journal);
       heldOf(lease).run = null;
       await ledger.lines?.write(heldOf(lease));
       await ledger.runEnded?.();

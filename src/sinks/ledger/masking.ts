@@ -25,6 +25,7 @@ import { outsideRun, type Ledger } from './ledger.ts';
 import { isClearPosition, transitions } from './partitions/transitions.ts';
 import { completeSteps, ownSteps } from './purges/ledger-purges.ts';
 import { noteSteps } from './purges/purge-notes.ts';
+import { dropJournals } from './runs/run-chains.ts';
 import { renewTable, storedTables, type StoredTable, countVersions, readMasks } from './tables.ts';
 import type { RunPlan } from '../sink.ts';
 
@@ -389,6 +390,7 @@ async function hideTexts(
     WHERE connector = :connector AND ${ofEntities} AND ${isClearPosition}`;
   let count = (await cellOf<number>(tx, clear, { connector, entities })) ?? 0;
   if (writes) await transitions.forgetClear(tx, { connector, entities });
+  if (writes) await dropJournals(tx, { connector, before: since });
   for (const { table, column, id, at, which } of texts) {
     const found = await tx.rows<{ readonly id: string | number; readonly text: string | null }>(
       `SELECT ${id} AS id, ${column} AS text FROM ${table}

@@ -8,6 +8,7 @@ import {
   policyRate,
   isSuccess,
   pageIn,
+  shownQuery,
   type OnExchange,
 } from '../../http/exchange.ts';
 import { type ApiLimits } from './api-limits.ts';
@@ -69,7 +70,14 @@ export function openApiCaller(options: ApiCallerOptions) {
     const { method, path, body } = request;
     const began = clock.now();
     const tell = (status: number | null, wireBytes: number): void =>
-      call.onExchange?.({ method, url: path, body, status, ms: clock.now() - began, wireBytes, keys: null });
+      call.onExchange?.(
+        { method, url: path, body, status, ms: clock.now() - began, wireBytes, keys: null },
+        {
+          entity: call.facts.entity,
+          address: `${path}${shownQuery(Object.keys(request.query))} ${call.facts.label}`,
+          waitedMs: 0,
+        },
+      );
     const answer = await sent(call, request, signal).catch((error: unknown) => {
       tell(null, 0);
       throw error;

@@ -110,7 +110,8 @@ export function openApiSource(client: ApiClient, options: ApiSourceOptions): Con
     },
     async download(request, receive, signal) {
       checkDeclared(definition, request.entity, 'download', request.params);
-      return await send(downloadCall(connectorId, definition, request, receive), false, signal);
+      const call = downloadCall(connectorId, definition, request, receive);
+      return await send({ ...call, onExchange }, false, signal);
     },
     stats: () => ({ ...budget.stats(), serverTime: client.serverTime() }),
     // Sockets and token belong to the client.

@@ -31,7 +31,7 @@ import { readsAgree } from '../deletes/noted-rows.ts';
 import type { RecordTables } from '../driver.ts';
 import { readOutbox } from '../notices/ledger-notices.ts';
 import { readPurgeWork, readPurgeNotes } from '../purges/purge-notes.ts';
-import { hasBegun } from '../runs/run-chains.ts';
+import { hasBegun, readJournal } from '../runs/run-chains.ts';
 import { knownTables, openStoredTable, storedTable, versionedEntities, readMasks } from '../tables.ts';
 import {
   newestRunsSql,
@@ -63,6 +63,7 @@ export function ledgerReader(
   return {
     runs: asked(readRuns),
     run: asked(readRun),
+    journal: asked(readJournal),
     recentRuns: asked(readRecentRuns),
     counts: asked(countsOfRun),
     origins: asked(storedOrigins),

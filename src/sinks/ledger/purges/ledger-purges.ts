@@ -34,6 +34,7 @@ import { noteAction } from '../noted-actions.ts';
 import type { Taken, KeyedRow, RecordTable, RowOwner, RewrittenLines, RecordTables } from '../driver.ts';
 import { outsideRun, type Ledger } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
+import { dropJournals } from '../runs/run-chains.ts';
 import {
   renewTable,
   openStoredTable,
@@ -516,6 +517,8 @@ async function forgetNames({ tx, connector }: PurgingTx, { of }: FoundRecords): 
      WHERE connector = :connector AND action = 'refetch' AND entity IN {entities text}`,
     { connector, entities: [...of.keys()] },
   );
+  // Words of the service in a journal may name a person.
+  await dropJournals(tx, { connector, before: null });
   if ([...of.values()].every(({ listings }) => listings.length === 0)) return;
   const reports = await tx.rows<{ readonly run: string; readonly report: string }>(
     `SELECT run, report FROM _sync_runs WHERE connector = :connector AND report LIKE '%"params":{"%'`,

@@ -19,6 +19,8 @@ import {
   insertRun,
   interruptRunning,
   newestRun,
+  pruneJournals,
+  putJournal,
 } from './run-chains.ts';
 import { standing } from '../../decisions/becoming-due.ts';
 import { withoutKey, type EntityReport, type RunReport } from '../../run-report.ts';
@@ -156,6 +158,7 @@ async function beginRun(
   const scope = scopeOf(plan, definitionHash);
   const begun: NewRun = { run, connector, kind, window, isFull, startedAt, scope };
   const origin = await insertRun(tx, begun, earlier);
+  pruneJournals(tx, { connector });
   if (plan.act !== undefined) noteAction(tx, ledger, { ...plan.act, connector, run });
   const startedAtFirst = (await chainStartedAt(tx, origin)) ?? startedAt;
   return {
@@ -213,7 +216,11 @@ async function startFresh(
  * Ends the run: stores the report, and prunes data past its retention. If the report's counts differ from those of the
  * ledger, the run is stored as `failed` with that error, which is returned.
  */
-export async function finishRun(commit: Commit, report: RunReport): Promise<RunReport['error']> {
+export async function finishRun(
+  commit: Commit,
+  report: RunReport,
+  journal?: string,
+): Promise<RunReport['error']> {
   const { held, current, tx, stamp } = commit;
   const { connector } = held;
   const wrong = accountingError(current.run, await countsOfRun(tx, current.run), report.entities);
@@ -233,10 +240,19 @@ export async function finishRun(commit: Commit, report: RunReport): Promise<RunR
     }
   }
   if (isDoubted(stored)) await forbidContinuing(tx, connector);
+  if (journal !== undefined) noteJournal(commit, journal);
   forgetRuns(commit);
   pruneHours(tx, connector, stamp.now);
   pruneActions(tx, connector, stamp.now);
   return wrong;
+}
+
+/** Stores the journal of the run as it is now. */
+export function noteJournal(
+  { held: { connector }, current: { run }, tx, stamp }: Commit,
+  journal: string,
+): void {
+  putJournal(tx, { connector, run, at: stamp.now, journal });
 }
 
 /** Stores `depth_limited` for the runs that resume this one; the other counts are in `_sync_counts` already. */

@@ -1,6 +1,7 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, RunId, EntityName } from '../../../core/names.ts';
 import { writeJson } from '../../../core/json.ts';
+import { parseJournal, type RunJournal } from '../../run-journal.ts';
 import type { RunOutcome, RunReport } from '../../run-report.ts';
 import { cellOf, put, write, type Tx } from '../../../sql/database.ts';
 import { SyncError } from '../../../core/errors.ts';
@@ -60,7 +61,7 @@ export const hasBegun = `chain <> '${notBegun}'`;
 /** Limit per connector: a schedule that fails every minute must not push out runs that have read something. */
 const mostNotBegun = 100;
 
-export async function insertFailedStart(tx: Tx, report: RunReport): Promise<void> {
+export async function insertFailedStart(tx: Tx, report: RunReport, journal?: string): Promise<void> {
   const { run, connector, kind, startedAt, finishedAt, outcome: state } = report;
   await insertRun(tx, { run, connector, kind, window: notBegun, isFull: false, startedAt, scope: '' }, null);
   endRun(tx, { run, state, finishedAt, resumeAt: null, report: writeJson(report) });
@@ -70,7 +71,32 @@ export async function insertFailedStart(tx: Tx, report: RunReport): Promise<void
        ORDER BY number DESC LIMIT 1 OFFSET :kept)`,
     { connector, kept: mostNotBegun },
   );
+  if (journal !== undefined) putJournal(tx, { connector, run, at: finishedAt, journal });
+  pruneJournals(tx, { connector });
 }
+
+/** `journal`: JSON. */
+export const putJournal = put<Record<'connector' | 'run' | 'at' | 'journal', string>>(
+  `INSERT INTO _sync_journals (connector, run, at, journal) VALUES (:connector, :run, :at, :journal)
+   ON CONFLICT (run) DO UPDATE SET at = excluded.at, journal = excluded.journal`,
+);
+
+/** Null where none is kept. */
+export async function readJournal(tx: Tx, run: RunId): Promise<RunJournal | null> {
+  const text = await cellOf<string>(tx, `SELECT journal FROM _sync_journals WHERE run = :run`, { run });
+  return text === undefined ? null : parseJournal(text);
+}
+
+/** Keeps the journals of the newest 20 runs. */
+export const pruneJournals = put<{ connector: ConnectorName }>(
+  `DELETE FROM _sync_journals WHERE connector = :connector AND run NOT IN (
+     SELECT run FROM _sync_runs WHERE connector = :connector ORDER BY number DESC LIMIT 20)`,
+);
+
+/** Drops those that were written before then, or all. */
+export const dropJournals = write<{ connector: ConnectorName; before: Instant | null }>(
+  `DELETE FROM _sync_journals WHERE connector = :connector AND at < coalesce(CAST(:before AS text), '9')`,
+);
 
 export const interruptRunning = write<{ connector: ConnectorName }>(
   `UPDATE _sync_runs SET state = 'interrupted' WHERE connector = :connector AND state = 'running'`,
