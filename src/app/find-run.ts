@@ -25,6 +25,33 @@ export async function findRun(settings: LocalSettings, id: string, program: stri
   throw unreadable ?? usage(`No sink of the config has a run ${id}. "${program} runs" lists the runs.`);
 }
 
+/**
+ * A run with its journal, the run of the connector before it, and what people did about it. `counts`: of one in
+ * progress; `isLost`: its process has ended.
+ */
+export async function readRunDetails(settings: LocalSettings, id: string, program: string) {
+  const { run, sink } = await findRun(settings, id, program);
+  await using history = await openExistingHistory(sink);
+  const { connector } = run;
+  const isRunning = run.state === 'running';
+  const [before = null] = (await history?.runsBefore(run.run, 1, { connectors: [connector] })) ?? [];
+  const [status] = isRunning ? ((await history?.connectors([connector])) ?? []) : [];
+  const actions = (await history?.actions({ connector, limit: newestOfConnector })) ?? [];
+  return {
+    run,
+    sink: sink.name,
+    /** Null where the config has it no more. */
+    connector: settings.connectors.get(connector) ?? null,
+    journal: (await history?.journal(run.run)) ?? null,
+    before,
+    counts: isRunning ? ((await history?.counts(run.run)) ?? []) : [],
+    isLost: status !== undefined && isGone(status.lastHolder),
+    actions: actions.filter((one) => one.run === run.run),
+  };
+}
+
+const newestOfConnector = 200;
+
 /** Answers of each existing sink of the config; an error for one that cannot be read. */
 async function* askSinks<Found>(settings: LocalSettings, ask: (history: LedgerReader) => Promise<Found>) {
   for (const sink of settings.sinks.values()) {

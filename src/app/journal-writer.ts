@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
-import type { RunEvent } from '../core/events.ts';
+import { handledBy, type RunEvent } from '../core/events.ts';
 import { knownOrMade } from '../core/grouped.ts';
-import type { ConnectorName } from '../core/names.ts';
+import type { ConnectorName, EntityName } from '../core/names.ts';
 import type { OnExchange } from '../http/exchange.ts';
 import { mostJournalBytes, mostJournaled, type RunJournal } from '../sinks/run-journal.ts';
 import { count, counted, duration, printableWithin } from '../telemetry/format.ts';
@@ -23,7 +23,7 @@ export function openJournal(
   const progress = openProgress(connector, clock);
   const requests: Mutable<RunJournal['requests'][number]>[] = [];
   /** The entity of each request. */
-  const entities: string[] = [];
+  const asked: string[] = [];
   const lines: RunJournal['lines'] = [];
   const statuses = new Map<number, number>();
   const waits = new Map<string, Mutable<RunJournal['waits'][number]>>();
@@ -50,45 +50,69 @@ export function openJournal(
     statuses.set(status ?? 0, (statuses.get(status ?? 0) ?? 0) + 1);
     const shown = printableWithin(address, mostOfText);
     requests.push({ at: clock.now(), method, address: shown, status, ms, records: null, bytes: wireBytes });
-    entities.push(entity ?? '');
+    asked.push(entity ?? '');
     trim(requests);
-    trim(entities);
+    trim(asked);
   };
 
-  function note(event: RunEvent): void {
-    switch (event.kind) {
-      case 'call-ended':
-        waitsOf(event.entity).limitMs += event.waitedMs;
-        return;
-      case 'call-retried':
-        // A pause of the rate limit is counted with the call that it keeps waiting.
-        if (event.code !== 'THROTTLED') waitsOf(event.entity).apiMs += event.waitMs;
-        return;
-      case 'throttled':
-        pausedMs += event.waitMs;
-        return;
-      case 'commit-ended':
-        for (const entity of event.entities) waitsOf(entity).sinkMs += event.ms / event.entities.length;
-        return;
-      case 'page-fetched': {
-        const request = requests[entities.lastIndexOf(event.entity)];
-        if (request !== undefined) request.records = event.records;
-        return;
-      }
-    }
+  function say(event: RunEvent, text: string): void {
+    const level = levelOf(event);
+    if (level === 'debug') return;
+    lines.push({ at: clock.now(), level, text: printableWithin(text, mostOfText) });
+    trim(lines);
   }
+
+  const note = handledBy({
+    'call-ended': ({ entity, waitedMs }) => void (waitsOf(entity).limitMs += waitedMs),
+    'page-fetched': ({ entity, records }) => {
+      const request = requests[asked.lastIndexOf(entity)];
+      if (request !== undefined) request.records = records;
+    },
+    'call-retried': (event) => {
+      const { entity, attempt, attempts, code, message, waitMs } = event;
+      // A pause of the rate limit is counted with the call that it keeps waiting.
+      if (code !== 'THROTTLED') waitsOf(entity).apiMs += waitMs;
+      const failed = `attempt ${attempt} of ${attempts} failed (${code}): ${message}`;
+      say(event, `${entity ?? 'call'}: ${failed}; next in ${duration(waitMs)}`);
+    },
+    throttled: (event) => {
+      pausedMs += event.waitMs;
+      say(event, `the service asked to wait ${duration(event.waitMs)}`);
+    },
+    // Lines name no parameters: they may be keys of records.
+    'run-started': (event) => {
+      const resumed = event.continues === null ? '' : '; it resumes an earlier run';
+      say(event, `run started, ${counted(event.due, 'listing')} to read${resumed}`);
+    },
+    'walk-restarted': (event) => say(event, `${event.entity}: a listing begins again: ${event.why}`),
+    'walk-set-aside': (event) =>
+      say(event, `${event.entity}: a listing failed (${event.code}): ${event.message}`),
+    'part-missing': (event) =>
+      say(event, `${event.entity}: ${counted(event.listings, 'listing')} may have more records than shown`),
+    'rate-stated': (event) =>
+      say(event, `the API states a limit of ${event.requestsPerSecond} requests a second`),
+    'sink-away': (event) =>
+      say(event, `the sink is away: ${event.message}; tries for another ${duration(event.leftMs)}`),
+    'sink-back': (event) => say(event, 'the sink can be written to again'),
+    'sink-made': (event) => say(event, `made the sink ${event.sink}`),
+    'sweep-started': (event) => say(event, 'looks for deleted rows'),
+    'rows-deleted': (event) => say(event, `${event.entity}: ${counted(event.rows, 'row')} deleted`),
+    'deletes-withheld': (event) =>
+      say(event, `${event.entity}: ${count(event.rows)} of ${counted(event.live, 'row')} look deleted, kept`),
+    'files-started': (event) => say(event, `fetches ${counted(event.files, 'file')}`),
+    'file-set-aside': (event) =>
+      say(event, `${event.entity}: a file did not come (${event.code}): ${event.message}`),
+  });
 
   return {
     onExchange,
+    stored: (entities: readonly EntityName[], ms: number): void => {
+      for (const entity of entities) waitsOf(entity).sinkMs += ms / entities.length;
+    },
     onEvent: (event: RunEvent): void => {
       isChanged = true;
       progress.onEvent(event);
       note(event);
-      const text = lineOf(event);
-      const level = levelOf(event);
-      if (text === null || level === 'debug') return;
-      lines.push({ at: clock.now(), level, text: printableWithin(text, mostOfText) });
-      trim(lines);
     },
     /** The journal as JSON, within its limit; null where nothing has changed since the last call. */
     text: (): string | null => {
@@ -122,42 +146,4 @@ function trim(list: unknown[]): void {
 
 function newestOf<Item>(list: readonly Item[], kept: number): Item[] {
   return list.slice(Math.max(0, list.length - kept));
-}
-
-/** The event as a line for people, without parameters; null for what the requests or the report show. */
-function lineOf(event: RunEvent): string | null {
-  switch (event.kind) {
-    case 'run-started':
-      return `run started, ${counted(event.due, 'listing')} to read${event.continues === null ? '' : '; it resumes an earlier run'}`;
-    case 'walk-restarted':
-      return `${event.entity}: a listing begins again: ${event.why}`;
-    case 'walk-set-aside':
-      return `${event.entity}: a listing failed (${event.code}): ${event.message}`;
-    case 'part-missing':
-      return `${event.entity}: ${counted(event.listings, 'listing')} may have more records than shown`;
-    case 'call-retried':
-      return `${event.entity ?? 'call'}: attempt ${event.attempt} of ${event.attempts} failed (${event.code}): ${event.message}; next in ${duration(event.waitMs)}`;
-    case 'throttled':
-      return `the service asked to wait ${duration(event.waitMs)}`;
-    case 'rate-stated':
-      return `the API states a limit of ${event.requestsPerSecond} requests a second`;
-    case 'sink-away':
-      return `the sink cannot be written to: ${event.message}; tries for another ${duration(event.leftMs)}`;
-    case 'sink-back':
-      return 'the sink can be written to again';
-    case 'sink-made':
-      return `made the sink ${event.sink}`;
-    case 'sweep-started':
-      return 'looks for deleted rows';
-    case 'rows-deleted':
-      return `${event.entity}: ${counted(event.rows, 'row')} deleted`;
-    case 'deletes-withheld':
-      return `${event.entity}: ${count(event.rows)} of ${counted(event.live, 'row')} look deleted and are kept`;
-    case 'files-started':
-      return `fetches ${counted(event.files, 'file')}`;
-    case 'file-set-aside':
-      return `${event.entity}: a file did not come (${event.code}): ${event.message}`;
-    default:
-      return null;
-  }
 }

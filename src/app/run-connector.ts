@@ -151,7 +151,7 @@ async function readInto(
     doubtsAccount: !origin.isAccount,
     files: filesOf(connector, source, clock),
     clock,
-    journal: journal.text,
+    journal,
     run: { ...run, ...actOf(run), guards: settings.guards },
     onEvent: (event) => {
       cancel.onEvent(event);

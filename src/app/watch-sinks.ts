@@ -3,7 +3,7 @@ import type { ConnectorName } from '../core/names.ts';
 import { connectorsBySink, sinksOf } from '../settings/choices.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import { NoSinkYetError } from '../sinks/sink-errors.ts';
-import type { RunFacts } from '../sinks/ledger-reader.ts';
+import type { RunChoice, RunFacts } from '../sinks/ledger-reader.ts';
 import { accessSink, openExistingHistory } from '../sinks/registry.ts';
 import type { ServedLedger } from '../sinks/sink-access.ts';
 import type { SinkOverview } from './connector-states.ts';
@@ -52,6 +52,14 @@ export function watchSinks(connectors: readonly ConnectorSettings[], clock: Cloc
       };
       await Promise.all(connectorsBySink(of).map(async (one) => await readSink(...one)));
       return runs;
+    },
+    /** Runs that began before this one, of sinks that have just been read, newest first; and their numbers in a day. */
+    runsOfAll: async (before: string, since: string, limit: number, which: RunChoice) => {
+      const ledgers = sinks.flatMap(({ watched }) => watched.ledger() ?? []);
+      const lists = await Promise.all(ledgers.map((ledger) => ledger.runsBefore(before, limit, which)));
+      const counts = await Promise.all(ledgers.map((ledger) => ledger.countRuns(since, which)));
+      const runs = lists.flat().toSorted((one, other) => (one.run < other.run ? 1 : -1));
+      return { runs: runs.slice(0, limit), counts: counts.flat() };
     },
     [Symbol.asyncDispose]: async (): Promise<void> => {
       for (const { watched } of sinks) await watched[Symbol.asyncDispose]();

@@ -52,8 +52,6 @@ export type RunEvent =
    * A page was fetched but will not be stored because the run ends. Fetched - committed - dropped bytes are in flight.
    */
   | ({ readonly kind: 'page-dropped'; readonly bytes: number } & OfEntity)
-  /** The sink has answered a commit of pages; `entities`: of each page. */
-  | { readonly kind: 'commit-ended'; readonly entities: readonly EntityName[]; readonly ms: number }
   | ({ readonly kind: 'walk-restarted'; readonly why: string } & OfListing)
   | ({ readonly kind: 'walk-sealed'; readonly proof: string } & OfListing)
   /**

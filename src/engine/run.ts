@@ -32,8 +32,13 @@ export interface SyncOptions {
   readonly doubtsAccount?: boolean;
   readonly clock: Clock;
   readonly onEvent: OnRunEvent;
-  /** Gives the journal of the run as JSON; null where nothing was added since. Absent: none is kept. */
-  readonly journal?: () => string | null;
+  /** Absent: the run has none. */
+  readonly journal?: {
+    /** The journal as JSON; null where nothing was added since the last call. */
+    readonly text: () => string | null;
+    /** Notes how long the sink took to store pages of these entities. */
+    readonly stored: (entities: readonly EntityName[], ms: number) => void;
+  };
   /** Options of a run that is not an ordinary sync. */
   readonly run?: Partial<RunOptions>;
   /**
@@ -198,8 +203,8 @@ const journalMs = 2_000;
 export function keepJournal({ sink, lease, id, journal }: Run): AsyncDisposable {
   const over = new AbortController();
   const keep = async (): Promise<void> => {
-    while (journal !== undefined && (await slept(systemClock, journalMs, over.signal))) {
-      const text = journal();
+    while (await slept(systemClock, journalMs, over.signal)) {
+      const text = journal?.text() ?? null;
       if (text !== null) await sink.noteJournal(lease, id, text).catch(() => undefined);
     }
   };

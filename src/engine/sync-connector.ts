@@ -154,7 +154,7 @@ async function report(run: Run): Promise<RunReport> {
     unconfirmed,
     files: fileTally.entities(await sink.files.left(lease, id, fetchedEntities(run))),
   };
-  await sink.finish(lease, id, report, run.journal?.() ?? undefined);
+  await sink.finish(lease, id, report, run.journal?.text() ?? undefined);
   const ms = clock.now() - startedMs;
   const { waitedMs } = costs;
   onEvent({ kind: 'run-finished', connector: identity.connector, run: id, outcome, ms, waitedMs });

@@ -724,8 +724,8 @@ export function groupCommits({
   lease,
   ending,
   clock,
-  onEvent,
-}: Pick<Run, 'sink' | 'lease' | 'ending' | 'clock' | 'onEvent'>) {
+  journal,
+}: Pick<Run, 'sink' | 'lease' | 'ending' | 'clock' | 'journal'>) {
   let gathered: Waiting[] = [];
   let records = 0;
   let groupsUnderWay = 0;
@@ -776,7 +776,7 @@ export function groupCommits({
         group.map(({ page }) => page),
       );
       const entities = group.flatMap(({ page }) => page.rows[0]?.entity ?? []);
-      onEvent({ kind: 'commit-ended', entities, ms: clock.now() - startedMs });
+      journal?.stored(entities, clock.now() - startedMs);
       group.forEach(({ resolve, reject }, index) => {
         const page = committed[index];
         if (page === undefined) {

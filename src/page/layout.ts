@@ -374,6 +374,8 @@ export type TableRow =
       readonly cells: readonly (SafeHtml | string)[];
       readonly look?: string;
       readonly nameLook?: string;
+      /** The place of the name; absent: the first. */
+      readonly nameAt?: number;
       readonly isChosen?: boolean;
     };
 
@@ -400,10 +402,16 @@ export function table(
 }
 
 function tableRow(row: TableRow, columns: readonly (readonly [SafeHtml | string, string])[]): SafeHtml {
-  const { cells, look = '', nameLook = '', isChosen = false } = 'cells' in row ? row : { cells: row };
+  const {
+    cells,
+    look = '',
+    nameLook = '',
+    nameAt = 0,
+    isChosen = false,
+  } = 'cells' in row ? row : { cells: row };
   return html`<tr class="${look}" ${isChosen ? html`aria-current="true"` : ''}>
     ${cells.map((cell, index) => {
-      if (index === 0) return html`<th scope="row" class="${nameLook}">${cell}</th>`;
+      if (index === nameAt) return html`<th scope="row" class="${nameLook}">${cell}</th>`;
       const shown = cell === '0' ? html`<span class="soft">0</span>` : cell;
       return html`<td class="${columns[index]?.[1] ?? ''}">${shown}</td>`;
     })}

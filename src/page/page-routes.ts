@@ -3,7 +3,7 @@ import { html, type SafeHtml } from '@remix-run/html-template';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
 import { defaultReason } from '../app/acts.ts';
-import { findRun, newestActions } from '../app/find-run.ts';
+import { newestActions, readRunDetails } from '../app/find-run.ts';
 import { openSearches } from '../app/stored-search.ts';
 import { type WatchedSinks, watchSinks } from '../app/watch-sinks.ts';
 import type { Clock } from '../core/clock.ts';
@@ -32,7 +32,7 @@ import {
 import { dataPage, firstEntity, readDataQuery, wholeValue } from './data-page.ts';
 import { dataListPage, findPage } from './find-page.ts';
 import { emptyPage, overviewPage, overviewSorts, overviewStates, readOverviewPage } from './overview-page.ts';
-import { actionsPage, runPage } from './run-page.ts';
+import { actionsPage, readRunsPage, runGroups, runPage, runsPage } from './run-page.ts';
 import { targetPage } from './target-page.ts';
 
 export interface PageOptions {
@@ -98,9 +98,15 @@ function addRoutes(server: FastifyInstance, options: PageOptions, at: PageServer
       }
       return await sendPage(reply, connectorPage(data, now));
     });
+    pages.get('/runs', async (request, reply) => {
+      const now = world(request);
+      const data = await readRunsPage(settings, watched, runsQuery.parse(request.query), now.nowMs);
+      return await sendPage(reply, runsPage(data, now));
+    });
     pages.get('/runs/:name', async (request, reply) => {
-      const { run, sink } = await findRun(settings, nameParam.parse(request.params).name, program);
-      return await sendPage(reply, runPage(run, sink.name, world(request)));
+      const data = await readRunDetails(settings, nameParam.parse(request.params).name, program);
+      const onlyWarnings = logQuery.parse(request.query).log === 'warnings';
+      return await sendPage(reply, runPage(data, onlyWarnings, world(request)));
     });
     pages.get('/actions', async (request, reply) =>
       sendPage(reply, actionsPage(await newestActions(settings, { limit: mostActions }), world(request))),
@@ -449,6 +455,14 @@ const overviewQuery = filter.extend({
   sort: z.preprocess(one, z.enum(overviewSorts).catch('health')),
   page: z.preprocess(one, z.coerce.number().int().min(1).max(1_000_000).catch(1)),
 });
+
+const runsQuery = z.object({
+  q: text,
+  before: text,
+  state: z.preprocess(one, z.enum(runGroups).nullable().catch(null)),
+});
+
+const logQuery = z.object({ log: text });
 
 const connectorQuery = z.object({
   shown: z.preprocess(one, z.coerce.number().int().min(leastShown).max(mostShown).catch(leastShown)),

@@ -1,103 +1,539 @@
-import { html } from '@remix-run/html-template';
-import type { newestActions } from '../app/find-run.ts';
+import { html, type SafeHtml } from '@remix-run/html-template';
+import type { newestActions, readRunDetails } from '../app/find-run.ts';
+import { recordsRead, rowsWritten } from '../app/run-totals.ts';
 import { hasWritten } from '../app/undo-run.ts';
+import type { WatchedSinks } from '../app/watch-sinks.ts';
+import { instant } from '../core/clock.ts';
+import { noCounts } from '../core/records.ts';
+import type { LocalSettings } from '../settings/settings.ts';
 import type { RunSummary } from '../sinks/ledger-reader.ts';
-import type { RunReport } from '../sinks/run-report.ts';
-import { count, duration, printable } from '../telemetry/format.ts';
+import type { RunJournal } from '../sinks/run-journal.ts';
+import type { EntityReport, RunReport } from '../sinks/run-report.ts';
+import { count, counted, duration, printable, printableWithin } from '../telemetry/format.ts';
 import { actionDetail } from '../wording/connector-text.ts';
-import { deleteLines, failureText, runFacts, runTable } from '../wording/run-report-table.ts';
-import { actLink, age, runState, moment, facts, page, type PageWorld, textLines, table } from './layout.ts';
+import { deleteLines, endText, failureText, runFacts, runTable } from '../wording/run-report-table.ts';
 import { tookMs } from './bars.ts';
+import {
+  actLink,
+  age,
+  callout,
+  crumbs,
+  facts,
+  head,
+  maySeeValues,
+  moment,
+  momentText,
+  page,
+  type PageWorld,
+  runLook,
+  runState,
+  second,
+  span,
+  state,
+  type StateLook,
+  stats,
+  table,
+  type TableColumn,
+  textLines,
+} from './layout.ts';
+
+type RunDetails = Awaited<ReturnType<typeof readRunDetails>>;
 
 const root = '../';
 
-/** One run: its report as a table, what failed and what to do. */
-export function runPage(run: RunSummary, sink: string, world: PageWorld): string {
-  const { connector, kind, report, continues } = run;
+/** One run: why it ended as it did, what it read, what it waited for, and its log. */
+export function runPage(data: RunDetails, onlyWarnings: boolean, world: PageWorld): string {
+  const { run, journal, before } = data;
+  const { connector, report, startedAt } = run;
+  const isRunning = run.state === 'running' && !data.isLost;
+  const at = moment(startedAt, world.nowMs);
+  const entities = report === null ? runningEntities(data) : endedEntities(report, data);
+  const links = [
+    [root, 'Connectors'],
+    [`${root}connectors/${connector}`, connector],
+  ] as const;
+  const link = before === null ? '' : html` · <a href="${root}runs/${before.run}">run before</a>`;
+  const main = html`${crumbs(links, html`run of ${at}`)}
+  ${head(
+    html`<span>Run of ${at}</span> ${runState(run.state)}`,
+    html`${factsOf(data, world)}${link}`,
+    actsOf(data, world),
+  )}
+  ${isRunning ? progressSection(data) : reasonSection(data, world)}
+  ${
+    entities.length === 0
+      ? ''
+      : html`<h2>What ${isRunning ? 'is' : 'was'} read</h2>
+          ${table('What was read', entityColumns, entities)}`
+  }
+  ${journal === null || isRunning ? '' : requestSection(journal)}
+  ${journal === null ? '' : html`${waitSection(journal)} ${logSection(run, journal, onlyWarnings)}`}
+  ${detailsOf(data, world)}`;
+  const title = `${runLook(run.state)[1]} run of ${connector}, ${momentText(startedAt, world.nowMs)}`;
+  return page({ title, root, at: 'runs', main, isLive: isRunning }, world);
+}
+
+/** By what it was made, and its sums. */
+function factsOf({ run, journal, isLost }: RunDetails, { nowMs }: PageWorld): SafeHtml {
+  const { report, kind, startedAt } = run;
   const ms = tookMs(run);
-  const isToUndo = report?.entities.some(hasWritten) === true;
-  const main = html`<h1><a href="${root}connectors/${connector}">${connector}</a> ${runState(run.state)}</h1>
-    <p class="acts">
-      ${run.state === 'running' ? actLink(world, root, ['cancel', 'Cancel'], { run: run.run }) : ''}
-      ${isToUndo ? actLink(world, root, ['undo', 'Undo'], { run: run.run }) : ''}
-    </p>
+  const by =
+    journal === null ? '' : html`By <code>${journal.command}</code> on <code>${journal.host}</code> · `;
+  const sinceMs = nowMs - Date.parse(startedAt);
+  const took =
+    ms !== null ? `took ${tookText(ms)}` : isLost ? `began ${span(sinceMs)} ago` : `running ${span(sinceMs)}`;
+  const read =
+    report === null ? '' : ` · ${count(recordsRead(report))} read, ${count(rowsWritten(report))} written`;
+  return html`${kind === 'sync' ? '' : `${kind} · `}${by}${took}${read}`;
+}
+
+function tookText(ms: number): string {
+  return ms < 1_000 ? duration(ms) : span(ms);
+}
+
+function actsOf({ run, connector, isLost }: RunDetails, world: PageWorld): SafeHtml | '' {
+  const of = { run: run.run };
+  if (run.state === 'running' && !isLost) return actLink(world, root, ['cancel', 'Cancel run…'], of);
+  const again = connector === null || run.kind !== 'sync' ? null : { connector: connector.name };
+  return html`${run.report?.entities.some(hasWritten) === true ? actLink(world, root, ['undo', 'Undo…'], of) : ''}
+  ${again === null ? '' : actLink(world, root, ['run-now', 'Run again'], again)}`;
+}
+
+/** Ids, codes and what failed, one by one. Parameters of listings are keys of records: not for every visitor. */
+function detailsOf({ run, sink, actions }: RunDetails, world: PageWorld): SafeHtml {
+  const { report, continues, finishedAt } = run;
+  const maySee = maySeeValues(world);
+  const failures = (report?.failures ?? []).map((one) => failureText(maySee ? one : { ...one, params: {} }));
+  const code = report?.error?.code ?? null;
+  const shown = report === null || maySee ? report : { ...report, partMissing: [] };
+  const by = actions.map(({ action, who }) => printable(`${action} (${who})`)).join(', ');
+  return html`<details>
+    <summary>All details of this run</summary>
     ${facts([
       ['Run', html`<code>${run.run}</code>`],
-      ['Kind', kind],
+      ['Kind', run.kind],
       ['Sink', sink],
-      ['Started', moment(run.startedAt, world.nowMs)],
-      ['Ended', run.finishedAt === null ? null : moment(run.finishedAt, world.nowMs)],
-      ['Took', ms === null ? null : duration(ms)],
+      ['Started', second(run.startedAt)],
+      ['Ended', finishedAt === null ? null : second(finishedAt)],
+      ['Code', code === null ? null : html`<code>${code}</code>`],
       ['Resumed', continues === null ? null : html`<a href="${root}runs/${continues}">${continues}</a>`],
+      ['By hand', by === '' ? null : by],
+      ['In a terminal', html`<code>${world.program} runs ${run.run}</code>`],
     ])}
-    ${report === null ? withoutReport(run) : reportSections(report, world.program)}`;
-  return page(
-    { title: `${connector}: ${run.state}`, root, at: 'runs', main, isLive: run.state === 'running' },
-    world,
+    ${shown === null ? '' : textLines([...runFacts(shown), ...deleteLines(shown, world.program), ...failures])}
+    ${(report?.failuresOmitted ?? 0) === 0 ? '' : html`<p>and ${count(report?.failuresOmitted ?? 0)} more</p>`}
+  </details>`;
+}
+
+// --- Why it ended as it did
+
+/** What kept a run from its whole work, the words of an error or of the service about it, and what follows. */
+type Reason = readonly [what: string, why: string, then: string];
+
+const resumes = 'What it stored is kept. The next run resumes from there.';
+
+const failureTexts: Readonly<Record<string, string>> = {
+  AUTH_FAILED: 'The service refuses the credentials',
+  FORBIDDEN: 'The credentials lack a right',
+  IDENTITY_CHANGED: 'The records belong to another account than the stored rows',
+  SCHEMA_CHANGED: 'The records have fields that the definition does not declare',
+  NETWORK: 'The service could not be reached',
+  TIMEOUT: 'The service did not answer in time',
+  UPSTREAM: 'The service answered with an error',
+};
+
+/** Null: it did all of its work, or is still at it. */
+function reasonOf({ state: of, report }: RunSummary, nowMs: number): Reason | null {
+  if (of === 'interrupted') return ['The run was interrupted or cancelled', '', resumes];
+  if (of === 'running' || report === null) return null;
+  const { error, resumeAt, resumeBecause = '', failures, failuresOmitted, entities, partMissing } = report;
+  if (error !== null) {
+    const then =
+      error.recovery === 'retry' ? 'The next run tries again by itself.' : 'A person has to put it right.';
+    return [failureTexts[error.code] ?? 'The run stopped on an error', error.message, `${then} ${resumes}`];
+  }
+  if (resumeAt !== null) {
+    return [`No requests until ${momentText(resumeAt, nowMs)}, as the service asked`, resumeBecause, resumes];
+  }
+  if (of === 'partial') return ['The run reached the limit that it was given', '', resumes];
+  const [failed] = failures;
+  if (failed !== undefined) {
+    const number = counted(failures.length + failuresOmitted, 'listing or file', 'listings and files');
+    const what = `${number} could not be read, such as of ${failed.entity}`;
+    return [what, failed.message, 'Everything else is stored. The next run reads them again.'];
+  }
+  const kept = entities.filter(({ withheld }) => withheld > 0);
+  if (kept.length > 0) {
+    const rows = counted(sumOf(kept.map(({ withheld }) => withheld)), 'row');
+    const names = kept.map(({ entity }) => entity).join(', ');
+    return [`${rows} of ${names} seem to be deleted`, '', 'They are kept until you decide.'];
+  }
+  const [doubted] = partMissing;
+  if (doubted === undefined) return null;
+  const listings = counted(doubted.listings, 'listing');
+  return [`${listings} of ${doubted.entity} may lack records`, '', 'The next run reads more.'];
+}
+
+function reasonSection({ run, isLost, connector }: RunDetails, world: PageWorld): SafeHtml | '' {
+  const lost = ['The process of the run has ended without a report', '', resumes] as const;
+  const reason = isLost ? lost : reasonOf(run, world.nowMs);
+  if (reason === null) return '';
+  const [what, why, then] = reason;
+  const isWithheld = run.report?.entities.some(({ withheld }) => withheld > 0) === true;
+  const of = isWithheld && connector !== null ? { connector: connector.name } : null;
+  const act = of === null ? '' : actLink(world, root, ['allow-deletes', 'Review deletes…'], of, 'primary');
+  const content = html`<h2>${printable(what)}.</h2>
+    ${why === '' ? '' : html`<p>${printable(why)}</p>`}
+    <p>${then}</p>`;
+  const [look, label] =
+    run.state === 'failed' ? (['bad', 'Why it failed'] as const) : (['warn', 'What is left'] as const);
+  return callout(look, label, content, act);
+}
+
+// --- What was read
+
+const entityColumns: readonly TableColumn[] = [
+  'Entity',
+  'Completeness',
+  ['Read', 'num'],
+  ...['New', 'Changed', 'Deleted', 'Requests'].map((title) => [title, 'num o'] as const),
+  ['Note', 'o cut soft'],
+];
+
+type Word = readonly [StateLook, string];
+
+function entityRow(
+  entity: string,
+  word: Word,
+  numbers: readonly (number | null)[],
+  note: SafeHtml | string,
+  { connector, run: { connector: name } }: RunDetails,
+) {
+  const depth = depthOf(entity, new Map<string, { parents: readonly string[] }>(connector?.entities));
+  const link = html`<a href="${root}data/${name}/${entity}">${entity}</a>`;
+  const cells = numbers.map((number) => (number === null ? '' : count(number)));
+  return { cells: [link, state(...word), ...cells, note], nameLook: depth === 0 ? '' : `in${depth}` };
+}
+
+function depthOf(
+  entity: string,
+  entities: ReadonlyMap<string, { parents: readonly string[] }>,
+  most = 2,
+): number {
+  const parent = entities.get(entity)?.parents[0];
+  return parent === undefined || most === 0 ? 0 : 1 + depthOf(parent, entities, most - 1);
+}
+
+function requestsOf(entity: string, journal: RunJournal | null): number | null {
+  return journal === null ? null : (journal.waits.find((one) => one.entity === entity)?.requests ?? 0);
+}
+
+function endedEntities(report: RunReport, data: RunDetails) {
+  const notes = new Map(runTable(report, false).rows.map((row) => [row[0], row.at(-1) ?? '']));
+  return report.entities.map((one) => {
+    const { entity, counts, deleted, pages } = one;
+    const requests = requestsOf(entity, data.journal) ?? pages;
+    const numbers = [counts.fetched, counts.inserted, counts.updated, deleted, requests];
+    return entityRow(
+      entity,
+      wordOf(one, report, requests),
+      numbers,
+      printable(notes.get(entity) ?? ''),
+      data,
+    );
+  });
+}
+
+function wordOf(one: EntityReport, { outcome }: RunReport, requests: number): Word {
+  const isCut = outcome === 'failed' || outcome === 'interrupted' || outcome === 'partial';
+  const isBegun = one.counts.fetched + one.setAside + one.deleted + requests > 0;
+  if (isCut && !isBegun) return ['idle', 'Not started'];
+  if (isCut && one.completeness === 'not-yet') return [outcome === 'failed' ? 'bad' : 'warn part', 'Stopped'];
+  if (one.withheld > 0) return ['warn part', 'Deletes wait'];
+  if (one.completeness === 'complete') return ['ok', 'Complete'];
+  return one.completeness === 'unconfirmed' ? ['ok', 'Unconfirmed'] : ['warn part', 'Part missing'];
+}
+
+// --- While it runs
+
+function runningEntities(data: RunDetails) {
+  const { connector, counts, journal, isLost } = data;
+  const progress = new Map((journal?.progress.entities ?? []).map((one) => [one.entity, one]));
+  const stored = new Map<string, (typeof counts)[number]>(counts.map((one) => [one.entity, one]));
+  const names = new Set([...(connector?.entities.keys() ?? []), ...stored.keys(), ...progress.keys()]);
+  return [...names].map((entity) => {
+    const own = progress.get(entity);
+    const { fetched, duplicate, inserted, updated } = stored.get(entity) ?? noCounts;
+    const isOpen = (own?.open ?? 0) > 0;
+    const isBegun = own !== undefined || stored.has(entity);
+    const rows = Math.max(own?.rows ?? 0, fetched - duplicate);
+    const ended: Word = (own?.setAside ?? 0) > 0 ? ['warn part', 'Part missing'] : ['ok', 'Read'];
+    const open: Word = isLost ? ['warn part', 'Stopped'] : ['run', 'Reading'];
+    const word: Word = isOpen ? open : isBegun ? ended : ['idle', 'Not started'];
+    const note = isOpen && !isLost ? bar(entity, rows, own?.expected ?? null) : '';
+    return entityRow(entity, word, [rows, inserted, updated, null, requestsOf(entity, journal)], note, data);
+  });
+}
+
+function bar(what: string, done: number, of: number | null): SafeHtml | '' {
+  if (of === null || of <= 0) return '';
+  const label = `${what}: ${percent(done, of)}`;
+  return html`<progress class="run" max="${of}" value="${done}" aria-label="${label}"></progress>`;
+}
+
+function percent(done: number, of: number): string {
+  return `${Math.min(99, Math.floor((100 * done) / of))} %`;
+}
+
+/** How far it is, as far as the service says how much there is, and what it waits for. */
+function progressSection({ journal, counts, connector }: RunDetails): SafeHtml {
+  const { elapsedMs = 0, wait = null, entities = [] } = journal?.progress ?? {};
+  const stored = sumOf(counts.map(({ fetched, duplicate }) => fetched - duplicate));
+  const read = Math.max(stored, sumOf(entities.map(({ rows }) => rows)));
+  const total = sumOf(entities.map(({ rows, expected }) => Math.max(rows, expected ?? 0)));
+  const told = new Set(entities.flatMap(({ entity, expected }) => (expected === null ? [] : [entity])));
+  const isTold =
+    total > read && read > 0 && [...(connector?.entities.keys() ?? [])].every((name) => told.has(name));
+  const leftMs = ((total - read) * elapsedMs) / read;
+  const seconds = Math.max(1, elapsedMs / 1000);
+  const requests = sumOf(Object.values(journal?.statuses ?? {}));
+  const content = html`<h2>
+      ${isTold ? `${percent(read, total)}, about ${span(leftMs)} left` : `${count(read)} records read`}
+    </h2>
+    <p>Everything read so far is stored. Cancelling loses nothing; the next run resumes here.</p>
+    ${wait === null ? '' : html`<p><b>Waits:</b> ${printable(wait)}</p>`}
+    ${isTold ? html`<p>${bar('Progress of the run', read, total)}</p>` : ''}`;
+  return html`${callout('run', 'Progress', content)}
+  ${stats([
+    ['Read', html`${count(read)} <small>${isTold ? `of ~${count(total)}` : ''}</small>`],
+    ['Written', count(sumOf(counts.map(({ inserted, updated }) => inserted + updated)))],
+    ['Speed', html`${count(Math.round(read / seconds))} <small>a second</small>`],
+    ['Requests', html`${count(requests)} <small>${(requests / seconds).toFixed(1)} a second</small>`],
+    ['Waited for limits', span(sumOf((journal?.waits ?? []).map(({ limitMs }) => limitMs)))],
+  ])}`;
+}
+
+// --- Requests, waits and log
+
+function sumOf(numbers: readonly number[]): number {
+  return numbers.reduce((sum, one) => sum + one, 0);
+}
+
+function requestSection({ requests, statuses, slowestMs, pausedMs }: RunJournal): SafeHtml | '' {
+  if (requests.length === 0) return '';
+  const numberOf = (pattern: RegExp): number =>
+    sumOf(Object.entries(statuses).flatMap(([status, number]) => (pattern.test(status) ? [number] : [])));
+  const refusals = Object.keys(statuses).filter((status) => refused.test(status));
+  const broken = numberOf(/^(?:0|5\d\d)$/);
+  const times = requests.map(({ ms }) => ms).toSorted((one, other) => one - other);
+  const median = times[Math.floor(times.length / 2)] ?? 0;
+  const waited = pausedMs === 0 ? '' : `waited ${span(pausedMs)}`;
+  return html`<h2>Requests</h2>
+    ${stats([
+      ['All', count(numberOf(/./))],
+      ['Answered 2xx', count(numberOf(/^2/))],
+      ['Asked to wait (429)', html`${count(numberOf(/^429$/))} <small>${waited}</small>`],
+      [
+        `Refused${refusals.length === 0 ? '' : ` (${refusals.slice(0, 3).join(', ')})`}`,
+        count(numberOf(refused)),
+      ],
+      ...(broken === 0 ? [] : [['No answer or 5xx', count(broken)] as const]),
+      ['Median time', html`${count(Math.round(median))} <small>ms, slowest ${duration(slowestMs)}</small>`],
+    ])}`;
+}
+
+const refused = /^4(?!29)/;
+
+const mostWaits = 30;
+const waitColumns: readonly TableColumn[] = [
+  'Entity',
+  ...['API', 'Rate limit', 'Sink'].map((title) => [title, 'num'] as const),
+  ['', 'o cut soft'],
+];
+
+/** Time by entity, the slowest first. */
+function waitSection({ waits }: RunJournal): SafeHtml | '' {
+  const timed = waits.map(({ entity, apiMs, limitMs, sinkMs }) => ({ entity, ms: [apiMs, limitMs, sinkMs] }));
+  const shown = timed
+    .filter(({ ms }) => sumOf(ms) > 0)
+    .toSorted((one, other) => sumOf(other.ms) - sumOf(one.ms));
+  if (shown.length === 0) return '';
+  const rows = shown
+    .slice(0, mostWaits)
+    .map(({ entity, ms }) => [
+      entity === '' ? 'checks' : entity,
+      ...ms.map((one) => (one < 1 ? '0' : duration(one))),
+      `mostly ${['the API', 'its rate limit', 'the sink'][ms.indexOf(Math.max(...ms))] ?? ''}`,
+    ]);
+  return html`<h2>Where the time went</h2>
+    <p class="soft">
+      Requests and commits run beside each other: together they may have taken longer than the run.
+    </p>
+    ${table('Where the time went', waitColumns, rows)}`;
+}
+
+type LogLine = RunJournal['lines'][number];
+
+function logSection(
+  { report }: RunSummary,
+  { requests, lines }: RunJournal,
+  onlyWarnings: boolean,
+): SafeHtml {
+  const ended: readonly LogLine[] =
+    report === null
+      ? []
+      : [{ at: Date.parse(report.finishedAt), level: 'info', text: `run ended: ${endText(report)}` }];
+  const all = [...requests.map(requestLine), ...lines, ...ended].toSorted((one, other) => one.at - other.at);
+  const warnings = all.filter(({ level }) => level !== 'info');
+  return html`<div class="toolbar">
+      <h2>Log</h2>
+      <nav class="chips" aria-label="Lines">
+        ${chip('?#log', 'All', all.length, !onlyWarnings)}
+        ${chip('?log=warnings#log', 'Warnings', warnings.length, onlyWarnings)}
+      </nav>
+      <button class="low end o" data-copy="#log" hidden>Copy</button>
+    </div>
+    <pre class="log" id="log" tabindex="0">${(onlyWarnings ? warnings : all).map(logLine)}</pre>`;
+}
+
+function chip(address: string, name: string, number: number, isHere: boolean): SafeHtml {
+  const current = isHere ? html`aria-current="true"` : '';
+  return html`<a class="chip" href="${address}" ${current}
+    >${name} <span class="soft">${count(number)}</span></a
+  >`;
+}
+
+const levelLooks = { info: '', warn: 'warn word', error: 'bad word' } as const;
+
+function logLine({ at, level, text }: LogLine): SafeHtml {
+  return html`${second(at)} <b class="${levelLooks[level]}">${level.padEnd(5)}</b> ${printable(text)}${'\n'}`;
+}
+
+function requestLine({ at, method, address, status, ms, records }: RunJournal['requests'][number]): LogLine {
+  const isRefused = status === 401 || status === 403;
+  const level = isRefused ? 'error' : status !== null && status < 400 ? 'info' : 'warn';
+  const came = records === null ? '' : `  ${counted(records, 'record')}`;
+  const how = `${String(status ?? 'none').padStart(4)} ${count(Math.round(ms)).padStart(6)} ms${came}`;
+  return { at, level, text: `${`${method} ${address}`.padEnd(52)} ${how}` };
+}
+
+// --- All runs
+
+/** States of runs that a chip stands for. */
+const statesOf = {
+  running: ['running'],
+  failed: ['failed'],
+  incomplete: ['partial', 'degraded'],
+  interrupted: ['interrupted'],
+  ok: ['ok'],
+} as const satisfies Readonly<Record<string, readonly RunSummary['state'][]>>;
+export const runGroups = ['running', 'failed', 'incomplete', 'interrupted', 'ok'] as const;
+
+export interface RunsQuery {
+  readonly q: string;
+  readonly state: (typeof runGroups)[number] | null;
+  /** Id of the run before which the page begins; empty: the newest. */
+  readonly before: string;
+}
+
+const runsOfPage = 100;
+const dayMs = 24 * 60 * 60 * 1_000;
+
+export async function readRunsPage(
+  { connectors }: Pick<LocalSettings, 'connectors'>,
+  watched: WatchedSinks,
+  query: RunsQuery,
+  nowMs: number,
+) {
+  const { unreadable } = await watched.overviews();
+  const { q, state: group, before } = query;
+  const named = [...connectors.keys()].filter((name) => name.includes(q.toLowerCase()));
+  // Ids begin with the time in digits.
+  const since = instant(nowMs - dayMs).replaceAll(/[-:.]/g, '');
+  const { runs, counts } = await watched.runsOfAll(before === '' ? '~' : before, since, runsOfPage + 1, {
+    connectors: q === '' ? undefined : named,
+    states: group === null ? undefined : statesOf[group],
+  });
+  const inDay = runGroups.map((of) => {
+    const states: readonly string[] = statesOf[of];
+    return [of, sumOf(counts.map((one) => (states.includes(one.state) ? one.runs : 0)))] as const;
+  });
+  return { query, unreadable, runs, inDay };
+}
+
+const runColumns: readonly TableColumn[] = [
+  'Started',
+  'Result',
+  'Connector',
+  ['Why', 'cut o'],
+  ...['Read', 'Written', 'Took'].map((title) => [title, 'num o'] as const),
+];
+
+/** Runs of all connectors, newest first. */
+export function runsPage(
+  { query, runs, inDay, unreadable }: Awaited<ReturnType<typeof readRunsPage>>,
+  world: PageWorld,
+): string {
+  const all = sumOf(inDay.map(([, number]) => number));
+  const heading = `${count(inDay[0]?.[1] ?? 0)} running, ${counted(all, 'run')} in 24 h`;
+  const ended = inDay.slice(1).filter(([, number]) => number > 0);
+  const address = (change: Partial<RunsQuery>): string => {
+    const { q, state: group, before } = { ...query, before: '', ...change };
+    const parts = Object.entries({ q, state: group ?? '', before }).filter(([, value]) => value !== '');
+    return `?${new URLSearchParams(parts).toString()}`;
+  };
+  const last = runs.length > runsOfPage ? runs[runsOfPage - 1] : undefined;
+  const chips = ([[null, all], ...inDay] as const).map(([of, number]) =>
+    chip(address({ state: of }), groupTitle(of), number, of === query.state),
   );
+  const rows = runs.slice(0, runsOfPage).map((run) => runRow(run, world));
+  const sums = ended.map(([of, number]) => `${count(number)} ${of === 'ok' ? 'OK' : of}`).toReversed();
+  const main = html`${head(heading, sums.join(' · '))}
+    <div class="toolbar">
+      <nav class="chips" aria-label="By result">${chips}</nav>
+      <form class="end" role="search" aria-label="Filter">
+        <input type="hidden" name="state" value="${query.state ?? ''}" />
+        <label class="unseen" for="q">Connector contains</label>
+        <input id="q" name="q" type="search" placeholder="Connector" size="14" value="${query.q}" />
+      </form>
+    </div>
+    ${unreadable.map(
+      ({ sink, problem }) =>
+        html`<p class="callout bad">Sink ${sink.name} cannot be read: ${printable(problem)}</p>`,
+    )}
+    ${rows.length === 0 ? html`<p>There are no such runs.</p>` : table('Runs', runColumns, rows, 'go')}
+    ${last === undefined ? '' : html`<p class="after"><a href="${address({ before: last.run })}">Show older</a></p>`}`;
+  return page({ title: heading, root: './', at: 'runs', main }, world);
 }
 
-function withoutReport({ state, connector }: RunSummary) {
-  return state === 'running'
-    ? html`<p>
-        It is in progress; <a href="${root}connectors/${connector}">${connector}</a> shows how far it is.
-      </p>`
-    : html`<p>
-        Its process ended without a report. What it stored is kept; the next run resumes from there.
-      </p>`;
+function groupTitle(of: RunsQuery['state']): string {
+  return of === null ? 'All' : of === 'incomplete' ? 'Incomplete' : runLook(statesOf[of][0])[1];
 }
 
-function reportSections(report: RunReport, program: string) {
-  const { columns, rows } = runTable(report, true);
-  const { error, failures, failuresOmitted, connector } = report;
-  const deletes = deleteLines(report, program);
-  return html`${
-    error === null
-      ? ''
-      : html`<section class="callout bad" aria-label="Why it failed">
-          <p><strong>${error.code}</strong> ${printable(error.message)}</p>
-          <p>
-            ${
-              error.recovery === 'retry'
-                ? 'The next run tries again by itself.'
-                : html`It does not heal by itself: <code>${program} check ${connector}</code> says more, and
-                    once it is put right, <code>${program} sync ${connector}</code> resumes from what is
-                    stored.`
-            }
-          </p>
-        </section>`
-  }
-  ${
-    rows.length === 0
-      ? ''
-      : html`<h2>What it did</h2>
-          ${table(
-            'What it did',
-            columns.map(({ title, align }) => [title, align === 'right' ? 'num' : ''] as const),
-            rows.map((row) => row.map((cell) => printable(cell))),
-          )}`
-  }
-  ${textLines(runFacts(report))}
-  ${
-    deletes.length === 0
-      ? ''
-      : html`<h2>Deletes</h2>
-          ${textLines(deletes)}`
-  }
-  ${
-    failures.length === 0
-      ? ''
-      : html`<h2>What failed</h2>
-          <p>
-            Everything else is stored. What failed is read again by the next run; for codes that stay the
-            same,
-            <code>${program} check ${connector}</code> says more.
-          </p>
-          <ul>
-            ${failures.map((failure) => html`<li>${printable(failureText(failure))}</li>`)}
-          </ul>
-          ${failuresOmitted === 0 ? '' : html`<p>and ${count(failuresOmitted)} more</p>`}`
-  }`;
+function runRow(run: RunSummary, { nowMs }: PageWorld) {
+  const { report, startedAt, connector } = run;
+  const isToday = startedAt.slice(0, 10) === instant(nowMs).slice(0, 10);
+  const reason = reasonOf(run, nowMs);
+  const complete = report?.entities.filter(({ completeness }) => completeness === 'complete').length ?? 0;
+  const fine = report === null ? '' : `${counted(complete, 'entity', 'entities')} complete`;
+  const text =
+    reason === null
+      ? fine
+      : reason
+          .slice(0, 2)
+          .filter((one) => one !== '')
+          .join(': ');
+  const why = printableWithin(text, 200);
+  const ms = tookMs(run);
+  const cells = [
+    isToday ? second(startedAt) : moment(startedAt, nowMs),
+    runState(run.state),
+    html`<a href="runs/${run.run}">${connector}</a>`,
+    html`<span class="${reason === null ? 'soft' : ''}" title="${why}">${why}</span>`,
+    ...(report === null ? ['', ''] : [count(recordsRead(report)), count(rowsWritten(report))]),
+    ms === null ? '' : tookText(ms),
+  ];
+  return { cells, nameAt: 2 };
 }
 
 const columns = ['when', 'who', 'what', 'connector', 'details'];

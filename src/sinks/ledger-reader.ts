@@ -22,6 +22,12 @@ export interface RunFilter {
   readonly limit: number;
 }
 
+/** Runs of these connectors, in one of these states; absent: of all. */
+export interface RunChoice {
+  readonly connectors?: readonly ConnectorName[] | undefined;
+  readonly states?: readonly RunSummary['state'][] | undefined;
+}
+
 /**
  * Belongs to a run that ended with IDENTITY_CHANGED, or to one that has written rows and that it resumed. `adopt`
  * settles it, or a later sync that ended well; where the run has written rows, such a sync after they were undone.

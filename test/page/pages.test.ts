@@ -139,15 +139,6 @@ describe('the page of a connector', () => {
   });
 });
 
-it('shows the report of a run, why it failed, and what to do', async () => {
-  const [failed] = await world.runsOf('crm');
-  const body = textOf(await page(`/runs/${failed}`));
-  expect(body).toContain('AUTH_FAILED list lists was answered with 401');
-  expect(body).toContain('connector-sync check crm');
-  const first = (await world.runsOf('crm'))[1];
-  expect(rowsOf(await page(`/runs/${first}`))[0]).toMatch(/^lists 3 2 0 0 1 0 2 1 yes \(single\)/);
-});
-
 // Proves promise 10.3
 it('shows texts from outside as text, on every page', async () => {
   const [noted = ''] = await world.runsOf('team-notes');

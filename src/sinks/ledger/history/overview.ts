@@ -12,6 +12,7 @@ import type {
   EntityMissing,
   IdentityDoubt,
   PausedConnector,
+  RunChoice,
   RunFacts,
   RunFilter,
   RunSummary,
@@ -299,6 +300,33 @@ export async function readRuns(
   return runs.map(runSummary);
 }
 
+/** Runs that began before this one, newest first by their ids, which begin with the time. */
+export async function readRunsBefore(
+  tx: Tx,
+  before: string,
+  limit: number,
+  { connectors, states }: RunChoice = {},
+): Promise<readonly RunSummary[]> {
+  const runs = await tx.rows<RunRow>(
+    `SELECT ${runColumns}, report FROM _sync_runs AS run WHERE run < :before AND ${among(connectors)}
+       AND ${states === undefined ? 'true' : 'state IN {states text}'} ORDER BY run DESC LIMIT :limit`,
+    { before, limit, only: connectors ?? [], states: states ?? [] },
+  );
+  return runs.map(runSummary);
+}
+
+/** Numbers of runs by state, of those whose ids are at least this one. */
+export async function countRuns(
+  tx: Tx,
+  since: string,
+  { connectors }: RunChoice,
+): Promise<readonly { readonly state: RunSummary['state']; readonly runs: number }[]> {
+  return await tx.rows(
+    `SELECT state, count(*) AS runs FROM _sync_runs WHERE run >= :since AND ${among(connectors)} GROUP BY state`,
+    { since, only: connectors ?? [] },
+  );
+}
+
 /**
  * The newest runs of each of these connectors, newest first, without their reports, which may be long. One search in
  * the index of runs for each connector.
@@ -522,6 +550,9 @@ export async function servedLedger(sink: ServedSink) {
     },
     recentRuns: (connectors: readonly ConnectorName[], limit: number) =>
       sink.read((tx) => readRecentRuns(tx, connectors, limit)),
+    runsBefore: (before: string, limit: number, which: RunChoice) =>
+      sink.read((tx) => readRunsBefore(tx, before, limit, which)),
+    countRuns: (since: string, which: RunChoice) => sink.read((tx) => countRuns(tx, since, which)),
     /** Reason why the sink cannot be read, tried now; null while it can, or while the sink is lost. */
     problem: async () => {
       if ((await lost()) !== null) return null;
