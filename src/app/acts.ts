@@ -14,10 +14,12 @@ import type {
 } from '../settings/settings.ts';
 import type { Pause } from '../sinks/lease.ts';
 import type { EntityStatus } from '../sinks/ledger-reader.ts';
-import { accessSink, openSink, storedStatus } from '../sinks/registry.ts';
-import type { ResetCounts, ResetScope } from '../sinks/requests.ts';
-import type { OpenHow, Sink } from '../sinks/sink-access.ts';
+import { accessSink, openExistingHistory, openSink, storedStatus } from '../sinks/registry.ts';
+import { newsName } from '../sinks/readings.ts';
+import type { Action, ResetCounts, ResetScope } from '../sinks/requests.ts';
+import type { LedgerReader, OpenHow, Sink } from '../sinks/sink-access.ts';
 import { count, counted } from '../telemetry/format.ts';
+import { healthOf } from './connector-health.ts';
 import { overviewOf, readOverviews } from './connector-states.ts';
 import { cancelRun, checkRunning, type FoundRun } from './find-run.ts';
 import {
@@ -54,12 +56,22 @@ export interface PreparedAct {
   readonly of: readonly string[];
   /** A person may give a reason. */
   readonly asksReason?: true;
+  /** The button that does it, where that says more than the title. */
+  readonly button?: string;
+  /** The rows that it would delete. */
+  readonly rows?: RowsAtStake;
   /** Opened for `do`. The caller disposes it, whether or not the act was done. */
   readonly needs?: AsyncDisposable;
   readonly do: (how: ActHow) => Promise<void>;
 }
 
-interface ActHow {
+/** Rows that look deleted: the first ones, and how many there are. */
+interface RowsAtStake {
+  readonly count: number;
+  readonly shown: Awaited<ReturnType<LedgerReader['missing']>>;
+}
+
+export interface ActHow {
   readonly who: string;
   /** Empty: none was given. */
   readonly reason: string;
@@ -77,14 +89,22 @@ type Done =
   | { readonly connector: ConnectorName; readonly paused: Pause; readonly running: RunId | null }
   | { readonly connector: ConnectorName; readonly wasPaused: boolean }
   | ({ readonly connector: ConnectorName } & Queued)
-  | ({ readonly target: string } & Queued)
+  | ({ readonly target: string } & WaitingPublication & Queued)
   | {
       readonly run: RunId;
       readonly connector: ConnectorName;
       readonly isCancelRequested: true;
       readonly isProcessGone: boolean;
     }
+  | { readonly connector: ConnectorName; readonly check: 'ok' | 'warning' | 'failed' | 'skipped' }
+  | { readonly connector: ConnectorName; readonly known: readonly string[] }
   | ({ readonly connector: ConnectorName; readonly of: RunId; readonly rows: number } & Undone);
+
+/** A publication that a worker is to make, as Redis has it. */
+interface WaitingPublication {
+  readonly sinkId: string;
+  readonly job: string;
+}
 
 type Undone = Awaited<ReturnType<typeof UndoRun>>;
 
@@ -178,39 +198,123 @@ export const connectorActs = {
   }),
 } satisfies Readonly<Record<string, Act<readonly ConnectorSettings[]>>>;
 
-/**
- * Has a worker run one connector now, and lets this run alone make the deletes that a guard withholds. Throws as
- * `run-now` does, and USAGE if a job of it already waits or runs.
- */
-export const allowDeletes: Act<ConnectorSettings> = async (connector, world) => {
-  const { name, sink } = connector;
-  const overview = overviewOf(await readOverviews([connector]), connector);
-  const withheld = (overview?.missing ?? []).filter((entity) => entity.withheld > 0);
-  if (withheld.length === 0) throw usage(`No deletes of ${name} are withheld.`);
-  const needs = await openRunQueues([connector], world);
-  const rows = withheld.map((entity) => `${count(entity.withheld)} of ${entity.entity}`);
-  return {
-    title: `Allow the deletes of ${name} once`,
-    says: [
-      `A worker reads ${name} as soon as it has room.`,
-      `Rows that still look deleted then are marked as deleted, even beyond the limits of the config (guards). At the last run these were ${rows.join(', ')}.`,
-      'The runs after it withhold deletes again.',
-    ],
-    of: [name, ...rows],
-    needs,
-    do: async ({ who: by, tell }) => {
-      const sinkId = needs.idBySink.get(sink) ?? '';
-      const job = await needs.queues.enqueue(sinkId, name, { by, allowDeletes: true });
-      const text = queuedText(job);
-      if (!job.isNew) {
-        throw usage(
-          `${name} is ${text}: that run deletes what it was allowed to. Ask again when it has ended.`,
+/** Enough to see what they are. */
+const rowsShown = 10;
+
+/** Acts on one connector. */
+export const oneConnectorActs = {
+  /**
+   * Has a worker run it now, and lets this run alone make the deletes that a guard withholds. Throws as `run-now` does,
+   * and USAGE if a job of it already waits or runs.
+   */
+  'allow-deletes': async (connector, world) => {
+    const { name, sink } = connector;
+    const overview = overviewOf(await readOverviews([connector]), connector);
+    const withheld = (overview?.missing ?? []).filter((entity) => entity.withheld > 0);
+    if (withheld.length === 0) throw usage(`No deletes of ${name} are withheld.`);
+    const rows = withheld.map((entity) => `${count(entity.withheld)} of ${entity.entity}`);
+    const all = withheld.reduce((sum, entity) => sum + entity.withheld, 0);
+    const deletes = counted(all, 'delete');
+    await using history = await openExistingHistory(sink);
+    const shown = (await history?.missing(name, rowsShown)) ?? [];
+    const needs = await openRunQueues([connector], world);
+    return {
+      title: `Allow ${deletes} of ${name}, once`,
+      button: `Allow ${deletes}`,
+      says: [
+        `A worker reads ${name} as soon as it has room.`,
+        `Rows that still look deleted then are marked as deleted, even beyond the limits of the config (guards). At the last run these were ${rows.join(', ')}.`,
+        'The runs after it withhold deletes again. What is deleted can be undone from the page of the run.',
+      ],
+      of: [name, ...rows],
+      rows: { count: all, shown },
+      needs,
+      do: async ({ who, tell }) =>
+        await enqueueAsked(connector, needs, { by: who, allowDeletes: true }, tell),
+    };
+  },
+  /** Has a worker read all of it again, whatever has changed. Throws as `allow-deletes` does. */
+  'read-all': async (connector, world) => {
+    const { name } = connector;
+    const overview = overviewOf(await readOverviews([connector]), connector);
+    const needs = await openRunQueues([connector], world);
+    return {
+      title: `Read everything of ${name} again`,
+      button: 'Read everything again',
+      says: [
+        `A worker reads every record of ${name} as soon as it has room, not only what has changed: ${counted(overview?.rows ?? 0, 'row')} are stored now.`,
+        'It makes as many calls as a first sync, within the rate limit. Rows that are the same stay as they are, and rows that look deleted are held by the guards as always. It can be stopped at any page.',
+      ],
+      of: [name],
+      needs,
+      do: async ({ who, tell }) => await enqueueAsked(connector, needs, { by: who, isFull: true }, tell),
+    };
+  },
+  /** Does what `connector-sync check` does, in this process, and tells each result at once. */
+  check: (connector, world) => {
+    const { name, sink } = connector;
+    const given = withParts(world.settings, 'access', 'redis');
+    return Promise.resolve({
+      title: `Check ${name}`,
+      says: [
+        `The credentials, the first pages, the sink and the targets of ${name} are tried. Nothing changes.`,
+      ],
+      of: [name],
+      do: async ({ who, tell }) => {
+        // Loaded on demand: the other acts read no API.
+        const { runChecks, withConnectors } = await import('./run-checks.ts');
+        const results = await runChecks(world, withConnectors(given, [name]), false, (check) =>
+          tell(`${check.what}: ${check.detail}`, { connector: name, check: check.state }),
         );
-      }
-      tell(`${name}: ${text}`, { connector: name, ...job });
-    },
-  };
-};
+        const failed = results.filter(({ state }) => state === 'failed').length;
+        const found = failed === 0 ? {} : { failed };
+        await noteIn(sink, { action: 'check', connector: name, detail: found }, { ...world, who });
+      },
+    });
+  },
+  /** Notes that the new fields need a person no longer. Throws USAGE where there are none. */
+  'mark-known': async (connector, world) => {
+    const { name, sink } = connector;
+    const overview = overviewOf(await readOverviews([connector]), connector);
+    const { troubles } = healthOf(connector, overview, world.clock.now());
+    const fields = troubles.flatMap((one) => (one.kind === 'fields' ? one.fields.map(newsName) : []));
+    if (fields.length === 0) throw usage(`No new field of ${name} waits for a person.`);
+    const these = counted(fields.length, 'new field');
+    return {
+      title: `Mark ${these} of ${name} as known`,
+      button: `Mark ${these} as known`,
+      says: [
+        `${firstNames(fields, 20)}.`,
+        'They no longer need a person, here, in the terminal and in notifications. Their values stay in _extra as before; fields that appear later are new again.',
+      ],
+      of: [name, ...fields],
+      do: async ({ who, tell }) => {
+        await noteIn(sink, { action: 'mark-known', connector: name, detail: { fields } }, { ...world, who });
+        tell(`${name}: ${these} marked as known`, { connector: name, known: fields });
+      },
+    };
+  },
+} satisfies Readonly<Record<string, Act<ConnectorSettings>>>;
+
+async function noteIn(sink: SinkSettings, action: Action, how: Pick<OpenHow, 'clock' | 'signal' | 'who'>) {
+  await using opened = await openSink(sink, how);
+  await opened.noteAction(action);
+}
+
+/** Throws USAGE where a job of the connector already waits or runs: that one does something else. */
+async function enqueueAsked(
+  { name, sink }: ConnectorSettings,
+  { queues, idBySink }: Awaited<ReturnType<typeof openRunQueues>>,
+  asked: Parameters<Queues['enqueue']>[2],
+  tell: ActHow['tell'],
+): Promise<void> {
+  const job = await queues.enqueue(idBySink.get(sink) ?? '', name, asked);
+  const text = queuedText(job);
+  if (!job.isNew) {
+    throw usage(`${name} is ${text}: that run does what it was asked to. Ask again when it has ended.`);
+  }
+  tell(`${name}: ${text}`, { connector: name, ...job });
+}
 
 /** Acts on a run. */
 export const runActs = {
@@ -289,10 +393,19 @@ export const publishNow: Act<PublishSettings> = async ({ name, connectors }, wor
       // All connectors of a target are in one sink.
       const [sinkId = ''] = needs.idBySink.values();
       const job = await needs.queues.enqueuePublication(sinkId, name, who);
-      tell(`${name}: ${queuedText(job)}`, { target: name, ...job });
+      tell(`${name}: ${queuedText(job)}`, { target: name, sinkId, ...job });
     },
   };
 };
+
+/** How far a publication is that was asked for. Throws QUEUE_UNAVAILABLE within two seconds. */
+export async function publicationJob(
+  { sinkId, job }: WaitingPublication,
+  { settings }: Pick<ActWorld, 'settings'>,
+) {
+  await using queues = await openQueuesOf(withParts(settings, 'redis'));
+  return await queues.publicationJob(sinkId, job);
+}
 
 function about(connectors: readonly ConnectorSettings[], title: (named: string) => string) {
   const [first, ...others] = connectors.map(({ name }) => name);

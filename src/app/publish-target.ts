@@ -2,6 +2,7 @@ import { hostname } from 'node:os';
 import { hasCode, SyncError, usage } from '../core/errors.ts';
 import type { RunPublication } from '../jobs/worker-context.ts';
 import type { Notifier } from '../notify/open-notifier.ts';
+import type { Manifest } from '../publish/manifest.ts';
 import type { OpenTarget } from '../publish/open-target.ts';
 import type { PublishEnd, PublishRequest, TargetState } from '../publish/publication.ts';
 import type { Target } from '../publish/target.ts';
@@ -100,6 +101,18 @@ const goneAdvice = 'Name it in the config again until the purge is finished ther
 export async function targetStatus(settings: PublishSettings, how: OpenTarget): Promise<TargetState> {
   const { readTargetState } = await import('../publish/publication.ts');
   return await withTarget(settings, how, (target) => readTargetState(target, { settings, clock: how.clock }));
+}
+
+const shownPublications = 10;
+
+/** The last publications of a target up to this one, newest first. */
+export async function publishedBefore(settings: PublishSettings, newest: number, how: OpenTarget) {
+  return await withTarget(settings, how, async (target) => {
+    const found: Manifest[] = [];
+    const first = Math.max(1, newest - shownPublications + 1);
+    for await (const { manifest } of target.manifests(first)) found.unshift(manifest);
+    return found;
+  });
 }
 
 /** Opens the target for `use`. Rejects as `openTarget` does. */

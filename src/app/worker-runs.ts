@@ -1,6 +1,7 @@
 import type { Clock } from '../core/clock.ts';
 import { isPutOff } from '../core/errors.ts';
 import { windowText } from '../engine/plan-run.ts';
+import type { ConnectorJob } from '../jobs/open-queue-set.ts';
 import type { RunJob, RunRequest } from '../jobs/worker-context.ts';
 import { connectorNamed } from '../settings/choices.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
@@ -62,12 +63,11 @@ export function workerRuns(options: WorkerRunsOptions): RunJob {
 function askedRun({
   by,
   allowDeletes = false,
-}: {
-  by?: string | undefined;
-  allowDeletes?: boolean | undefined;
-}): AskedRun {
+  isFull = false,
+}: Pick<Extract<ConnectorJob, { kind: 'sync' }>, 'by' | 'allowDeletes' | 'isFull'>): AskedRun {
   if (by === undefined) return {};
-  return { allowDeletes, act: { action: allowDeletes ? 'allow-deletes' : 'run-now', who: by } };
+  const action = allowDeletes ? 'allow-deletes' : isFull ? 'read-in-full' : 'run-now';
+  return { allowDeletes, isFull, act: { action, who: by } };
 }
 
 const nothingLeft = { outcome: 'ok', run: null, error: null, resumeAt: null };

@@ -23,9 +23,13 @@ const connectorJob = z.discriminatedUnion('kind', [
     reason: z.enum(['schedule', 'manual', 'catch-up']),
     // The due time, in milliseconds since the epoch; null: at once.
     due: z.number().nullable(),
-    /** Set for a manual sync: who asked for it, for the ledger, and whether this run may delete beyond the guards. */
+    /**
+     * Set for a manual sync: who asked for it, for the ledger, whether this run may delete beyond the guards, and whether
+     * it reads everything.
+     */
     by: z.string().max(200).optional(),
     allowDeletes: z.boolean().optional(),
+    isFull: z.boolean().optional(),
   }),
   z.strictObject({ connector, kind: z.literal('backfill'), backfill }),
 ]);

@@ -63,7 +63,7 @@ export async function openQueues(settings: Pick<Settings, 'redis'>) {
     enqueue: (
       sinkId: string,
       connector: ConnectorName,
-      asked: { readonly by?: string; readonly allowDeletes?: boolean } = {},
+      asked: { readonly by?: string; readonly allowDeletes?: boolean; readonly isFull?: boolean } = {},
     ) =>
       answered(async () => {
         const syncs = queues.syncs(sinkId);
@@ -79,7 +79,16 @@ export async function openQueues(settings: Pick<Settings, 'redis'>) {
       answered(async () => {
         const publications = queues.publications(sinkId);
         const { id, isNew } = await addPublication(publications, target, defaultTimings, { by });
-        return { isNew, state: await publications.getJobState(id) };
+        return { job: id, isNew, state: await publications.getJobState(id) };
+      }),
+    /** The state of a job of `enqueuePublication`, and in a word how it ended; empty: it has not. */
+    publicationJob: (sinkId: string, id: string) =>
+      answered(async () => {
+        const publications = queues.publications(sinkId);
+        const state: string = await publications.getJobState(id);
+        const job = await publications.getJob(id);
+        const { outcome = '' } = publicationEnd.catch({}).parse(job?.returnvalue);
+        return { state, end: outcome || (job?.failedReason ?? '') };
       }),
     /** When Redis has a connector run next, jitter left out, as a function; null: it has no schedule of it. */
     nextRuns: () =>
@@ -122,6 +131,8 @@ export async function openQueues(settings: Pick<Settings, 'redis'>) {
     },
   };
 }
+
+const publicationEnd = z.object({ outcome: z.string().optional() });
 
 async function answered<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
   try {

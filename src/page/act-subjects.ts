@@ -8,43 +8,50 @@ import type { ActName } from './layout.ts';
 import { type ListedConnector, matchingConnectors, type OverviewQuery } from './overview-page.ts';
 
 /** The subject of an act as its address names it; parts that it does not name are empty. */
-interface ActQuery extends Pick<OverviewQuery, 'q' | 'state'> {
+export interface ActQuery extends Pick<OverviewQuery, 'q' | 'state'> {
   /** Empty: all that `q` and `state` match, as on the overview. */
   readonly connector: string;
   readonly run: string;
   readonly target: string;
+  /** The page that it is asked on, from the root; empty: that of its subject. */
+  readonly back: string;
 }
 
 export interface PageActWorld extends acts.ActWorld {
   readonly watched: WatchedSinks;
 }
 
-/** An act, and the address to return to, as the overview links there. */
-export type PageAct = acts.PreparedAct & { readonly back: string };
-
 /** A form that carries another one was made before something changed: it does nothing. */
-export function fingerprint({ title, of }: PageAct): string {
+export function fingerprint({ title, of }: acts.PreparedAct): string {
   return hash('sha256', JSON.stringify([title, of]), 'base64url');
 }
 
 /** Prepares an act of a person on one connector, on all that the overview shows, on a run or a target. */
-export async function prepareAct(name: ActName, query: ActQuery, world: PageActWorld): Promise<PageAct> {
-  if (name === 'cancel' || name === 'undo') {
-    const found = await findRun(world.settings, query.run, world.program);
-    return { ...(await acts.runActs[name](found, world)), back: `runs/${query.run}` };
+export async function prepareAct(
+  name: ActName,
+  query: ActQuery,
+  world: PageActWorld,
+): Promise<acts.PreparedAct> {
+  const { settings } = world;
+  switch (name) {
+    case 'cancel':
+    case 'undo':
+      return await acts.runActs[name](await findRun(settings, query.run, world.program), world);
+    case 'publish-now':
+      return await acts.publishNow(targetNamed(settings, query.target), world);
+    case 'run-now':
+    case 'pause':
+    case 'resume': {
+      const { connectors, rest } = await choose(query, world, choices[name]);
+      const act = await acts.connectorActs[name](connectors, world);
+      return { ...act, says: [...act.says, ...rest] };
+    }
+    case 'allow-deletes':
+    case 'read-all':
+    case 'check':
+    case 'mark-known':
+      return await acts.oneConnectorActs[name](connectorNamed(settings, query.connector), world);
   }
-  if (name === 'publish-now') {
-    const target = targetNamed(world.settings, query.target);
-    return { ...(await acts.publishNow(target, world)), back: `targets/${query.target}` };
-  }
-  if (name === 'allow-deletes') {
-    const connector = connectorNamed(world.settings, query.connector);
-    return { ...(await acts.allowDeletes(connector, world)), back: `connectors/${query.connector}` };
-  }
-  const { connectors, rest } = await choose(query, world, choices[name]);
-  const act = await acts.connectorActs[name](connectors, world);
-  const back = query.connector === '' ? '' : `connectors/${query.connector}`;
-  return { ...act, says: [...act.says, ...rest], back };
 }
 
 interface Choice {

@@ -23,6 +23,14 @@ export interface PageWorld {
   readonly visitor: TokenHolder | null;
   /** A problem of the whole process that people should know about; null: none. */
   readonly problem: string | null;
+  /** The address of this page from the root, to which an act leads back. */
+  readonly here: string;
+  /** The token that forms of acts carry; empty: the visitor has none. */
+  readonly formToken: string;
+  /** The act that the visitor has just asked for, as it goes on; empty: none. */
+  readonly flash: SafeHtml | '';
+  /** What a page asks `live` for, as of now: it is told of everything that changes afterwards. */
+  readonly live: () => string;
 }
 
 /** The pages that each page leads to: their address from the root, and their name. */
@@ -57,9 +65,10 @@ export const pageHeaders = {
 
 /** A whole page. It has nothing inline and loads nothing from elsewhere, because the server's policy forbids both. */
 export function page({ title, root, at, main, isLive = true }: Page, world: PageWorld): string {
-  const { config, nowMs, links, visitor, problem } = world;
+  const { config, nowMs, links, visitor, problem, flash } = world;
   const isOpen = config !== null;
-  const address = isLive ? html`data-live="${root}live"` : '';
+  // A page that changes in nothing else follows an act all the same.
+  const address = isLive || flash !== '' ? html`data-live="${root}live?${world.live()}"` : '';
   return `<!doctype html>\n${String(
     html`<html lang="en">
       <head>
@@ -81,7 +90,7 @@ export function page({ title, root, at, main, isLive = true }: Page, world: Page
         </header>
         <main id="main">
           ${problem === null || !isOpen ? '' : html`<div class="callout bad" role="alert">${textLines(problem.split('\n'))}</div>`}
-          ${main}
+          ${isOpen ? flash : ''} ${main}
         </main>
         ${
           isOpen
@@ -170,23 +179,47 @@ export const actNames = [
   'allow-deletes',
   'undo',
   'publish-now',
+  'read-all',
+  'check',
+  'mark-known',
 ] as const;
 export type ActName = (typeof actNames)[number];
 
+/** Acts on one connector that need no confirmation, because they only start what a schedule does too, or only look. */
+const pressedActs: ReadonlySet<ActName> = new Set(['run-now', 'check'] as const);
+
+export function isPressed(name: ActName, connector: string | undefined): boolean {
+  return pressedActs.has(name) && (connector ?? '') !== '';
+}
+
 /**
- * A button that leads to the page which asks for confirmation, or to a dialog with its content; empty for a visitor who
- * may not act. `look`: `primary` at most once on a page, `low` within lists.
+ * A button that leads to the page which asks for confirmation, or to a dialog with its content; where nothing is to be
+ * confirmed, a form that does it. Empty for a visitor who may not act. `look`: `primary` at most once on a page, `low`
+ * within lists.
  */
 export function actLink(
-  { visitor }: PageWorld,
+  { visitor, here, formToken }: PageWorld,
   root: string,
   [name, text]: readonly [ActName, string],
   of: Readonly<Record<string, string>>,
   look: '' | 'low' | 'primary' = '',
 ): SafeHtml | '' {
   if (!mayAct(visitor)) return '';
-  const address = `${root}act/${name}?${new URLSearchParams(of).toString()}`;
-  return html`<a class="btn ${look}" href="${address}" data-dialog>${text}</a>`;
+  const back = here === homeOf(of) ? {} : { back: here };
+  const address = `${root}act/${name}?${new URLSearchParams({ ...of, ...back }).toString()}`;
+  if (!isPressed(name, of['connector'])) {
+    return html`<a class="btn ${look}" href="${address}" data-dialog>${text}</a>`;
+  }
+  return html`<form method="post" action="${address}">
+    <input type="hidden" name="token" value="${formToken}" /><button class="${look}">${text}</button>
+  </form>`;
+}
+
+/** The page of the subject of an act, from the root; `./` for that of all connectors. */
+export function homeOf({ connector = '', run = '', target = '' }: Readonly<Record<string, string>>): string {
+  if (run !== '') return `runs/${run}`;
+  if (target !== '') return `targets/${target}`;
+  return connector === '' ? './' : `connectors/${connector}`;
 }
 
 const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'] as const;
@@ -444,8 +477,10 @@ export function targetLinks(targets: readonly Pick<PublishSettings, 'name' | 'ty
 
 /** A page that says why there is none. */
 export function problemPage(root: string, title: string, message: string, world: PageWorld): string {
-  const main = html`<h1>${title}</h1>
-    <p>${printable(message)}</p>
-    <p><a href="${root}">All connectors</a></p>`;
+  const main = html`<div class="narrow">
+    <h1>${title}</h1>
+    ${textLines(message.split('\n'))}
+    <p><a href="${root}">All connectors</a></p>
+  </div>`;
   return page({ title, root, at: null, main, isLive: false }, world);
 }

@@ -2,43 +2,36 @@ import { readFileSync } from 'node:fs';
 import { html, type SafeHtml } from '@remix-run/html-template';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
-import { defaultReason } from '../app/acts.ts';
-import { newestActions, readRunDetails } from '../app/find-run.ts';
+import { readRunDetails } from '../app/find-run.ts';
 import { openSearches } from '../app/stored-search.ts';
 import { type WatchedSinks, watchSinks } from '../app/watch-sinks.ts';
 import type { Clock } from '../core/clock.ts';
 import { SyncError, usage } from '../core/errors.ts';
 import { copiedFile } from '../core/program-files.ts';
-import type { JobLog } from '../jobs/worker-context.ts';
-import { isFromHere, type PageAccess, type PageVerdict } from '../monitor/page-access.ts';
+import { isFromHere, type PageVerdict } from '../monitor/page-access.ts';
 import type { PageServer, ServedPages } from '../monitor/start-monitor.ts';
 import { connectorNamed, entityTarget, targetNamed } from '../settings/choices.ts';
 import type { LocalSettings } from '../settings/settings.ts';
-import { count, printable } from '../telemetry/format.ts';
-import { fingerprint, type PageAct, type PageActWorld, prepareAct } from './act-subjects.ts';
+import { actRoute, actRoutes } from './act-pages.ts';
+import { actionsPage, leastActions, mostActions, readActionsPage } from './actions-page.ts';
 import { connectorPage, leastShown, mostShown, readConnectorPage } from './connector-page.ts';
-import {
-  actNames,
-  disclosed,
-  mayAct,
-  maySeeValues,
-  page,
-  pageHeaders,
-  type PageWorld,
-  problemPage,
-  sendPage,
-  textLines,
-} from './layout.ts';
+import { type Deeds, flashOf, flashState, openDeeds } from './flash.ts';
+import { maySeeValues, page, pageHeaders, type PageWorld, problemPage, sendPage } from './layout.ts';
 import { dataPage, firstEntity, readDataQuery, wholeValue } from './data-page.ts';
 import { dataListPage, findPage } from './find-page.ts';
+import { liveRoute } from '../monitor/live-stream.ts';
 import { emptyPage, overviewPage, overviewSorts, overviewStates, readOverviewPage } from './overview-page.ts';
-import { actionsPage, readRunsPage, runGroups, runPage, runsPage } from './run-page.ts';
-import { targetPage } from './target-page.ts';
+import { readRunsPage, runGroups, runPage, runsPage } from './run-page.ts';
+import { targetPage, targetsPage, watchTargets } from './target-page.ts';
+
+export { openDeeds } from './flash.ts';
 
 export interface PageOptions {
   readonly settings: LocalSettings;
   readonly program: string;
   readonly clock: Clock;
+  /** Acts of visitors that outlive these pages, when the config is read again. */
+  readonly deeds?: Deeds | undefined;
 }
 
 /** The files that pages load, and their types. They hold nothing of the config. */
@@ -60,24 +53,48 @@ export function servedPages(options: PageOptions): ServedPages {
 }
 
 function addRoutes(server: FastifyInstance, options: PageOptions, at: PageServer): void {
-  const { settings, clock, program } = options;
+  const { settings, clock, program, deeds = openDeeds() } = options;
   const { access } = at;
   const watched = watchSinks([...settings.connectors.values()], clock);
   server.addHook('onClose', async () => await watched[Symbol.asyncDispose]());
-  const world = (request?: FastifyRequest): PageWorld => ({
-    nowMs: clock.now(),
-    config: settings.file,
-    program,
-    links: at.links,
-    visitor: request === undefined ? null : access.visitorOf(request),
-    problem: at.problem(),
-  });
+  const closing = new AbortController();
+  server.addHook('preClose', async () => closing.abort());
+  const following = { settings, watched, clock, program, signal: closing.signal };
+  const beganAt = clock.now().toString(36);
+  const flashes = new WeakMap<FastifyRequest, { readonly flash: SafeHtml; readonly state: string }>();
+  const liveState = (version: number, ofFlash: string): string => `${beganAt}.${version}.${ofFlash}`;
+  const world = (request?: FastifyRequest): PageWorld => {
+    const asked = new URL(`http://here${request?.url ?? '/'}`);
+    const { did } = flashQuery.parse(request?.query ?? {});
+    const { flash = '', state = '' } = (request === undefined ? undefined : flashes.get(request)) ?? {};
+    asked.searchParams.delete('did');
+    return {
+      nowMs: clock.now(),
+      config: settings.file,
+      program,
+      links: at.links,
+      visitor: request === undefined ? null : access.visitorOf(request),
+      problem: at.problem(),
+      here: `${asked.pathname.slice(1) || './'}${asked.search}`,
+      formToken: request === undefined ? '' : access.formToken(request),
+      flash,
+      live: () => new URLSearchParams({ at: liveState(watched.version(), state), did }).toString(),
+    };
+  };
+  const deedOf = (request: FastifyRequest) =>
+    deeds.find(flashQuery.parse(request.query).did, access.formToken(request), clock.now());
   openRoutes(server, { ...at, world });
   server.register(async (pages) => {
     pages.addHook('onRequest', async (request, reply) => {
       reply.headers(pageHeaders);
       const verdict = access.verdict(request);
       return verdict === 'right' ? undefined : refuse(request, reply, verdict, { ...at, world });
+    });
+    pages.addHook('preHandler', async (request) => {
+      const deed = request.routeOptions.url === '/live' ? null : deedOf(request);
+      if (deed === null) return;
+      const state = await flashState(deed, following);
+      flashes.set(request, { flash: await flashOf(deed, rootOf(request), following), state });
     });
     pages.get('/', async (request, reply) => {
       const query = overviewQuery.parse(request.query);
@@ -108,9 +125,16 @@ function addRoutes(server: FastifyInstance, options: PageOptions, at: PageServer
       const onlyWarnings = logQuery.parse(request.query).log === 'warnings';
       return await sendPage(reply, runPage(data, onlyWarnings, world(request)));
     });
-    pages.get('/actions', async (request, reply) =>
-      sendPage(reply, actionsPage(await newestActions(settings, { limit: mostActions }), world(request))),
-    );
+    pages.get('/actions', async (request, reply) => {
+      const data = await readActionsPage(settings, actionsQuery.parse(request.query));
+      return await sendPage(reply, actionsPage(data, world(request)));
+    });
+    const askTargets = watchTargets(settings, { clock, signal: closing.signal });
+    pages.get('/targets', async (request, reply) => {
+      const asked = await askTargets([...settings.publish.values()]);
+      const { overviews } = await watched.overviews();
+      return await sendPage(reply, targetsPage(asked, overviews, world(request)));
+    });
     dataRoutes(pages, { settings, watched, program, clock, world });
     pages.get('/targets/:name', async (request, reply) => {
       const target = targetNamed(settings, nameParam.parse(request.params).name);
@@ -120,17 +144,26 @@ function addRoutes(server: FastifyInstance, options: PageOptions, at: PageServer
     pages.get('/*', () => {
       throw usage('An address may be mistyped, or older than this version. The overview leads to all pages.');
     });
-    // An open page asks for it every two seconds, and for itself where it has changed.
-    pages.get('/live', async (_request, reply) =>
-      reply.type('text/plain').send(String((await watched.overviews()).version)),
-    );
+    liveRoute(pages, {
+      look: async () => await watched.overviews(),
+      stateOf: async (request, { version }) => {
+        const deed = deedOf(request);
+        return liveState(version, deed === null ? '' : await flashState(deed, following));
+      },
+      mayRead: (request) => access.verdict(request) === 'right',
+    });
     if (at.board !== null) pages.register(at.board, { prefix: '/board' });
-    actRoutes(pages, { settings, watched, program, clock, access, world, log: at.log });
+    actRoutes(pages, {
+      ...following,
+      access,
+      world,
+      deeds,
+      log: at.log,
+      parse: (query) => actQuery.parse(query),
+    });
     answerProblems(pages, world);
   });
 }
-
-const mostActions = 200;
 
 interface DataRoutes extends Omit<PageOptions, 'clock'> {
   readonly clock: Clock;
@@ -267,173 +300,46 @@ function rootOf(request: FastifyRequest): string {
   return '../'.repeat(path.split('/').length - 2) || './';
 }
 
-interface ActRoutes extends Omit<PageActWorld, 'signal'> {
-  readonly access: PageAccess;
-  readonly world: (request: FastifyRequest) => PageWorld;
-  readonly log: JobLog;
-}
-
-const actRoute = '/act/:name';
-
-const actForm = z
-  .object({ token: z.string().catch(''), seen: z.string().catch(''), reason: z.string().catch('') })
-  .catch({ token: '', seen: '', reason: '' });
-
-/**
- * Acts of a person on a page: GET describes the act, POST does it. Both need a token that may act. A POST also needs a
- * form of this server: the browser says that it is from here, it carries the form token of the session, and the
- * announced act is still the one that would be done.
- */
-function actRoutes(pages: FastifyInstance, options: ActRoutes): void {
-  const { access, log, world } = options;
-  const closing = new AbortController();
-  pages.addHook('preClose', async () => closing.abort());
-  const actWorld: PageActWorld = { ...options, signal: closing.signal };
-
-  const answer = async (request: FastifyRequest, reply: FastifyReply, body: unknown) => {
-    const now = world(request);
-    const { visitor } = now;
-    const refused = (message: string): Promise<FastifyReply> =>
-      sendPage(reply.code(403), undonePage(message, [], '', now));
-    if (visitor === null) return await refused(readOnly);
-    if (!mayAct(visitor)) return await refused(`The token "${visitor.name}" may not act.`);
-    const asked = nameParam.parse(request.params).name;
-    const name = actNames.find((one) => one === asked);
-    if (name === undefined) throw usage(`There is no act "${asked}".`);
-    const form = body === null ? null : actForm.parse(body);
-    if (form !== null && !(isFromHere(request) && access.isFormOf(request, form.token))) {
-      return await refused('The form is of another page or another session. Open it again from here.');
-    }
-    const done: string[] = [];
-    const query = actQuery.parse(request.query);
-    const back = query.connector === '' ? '' : `connectors/${query.connector}`;
-    try {
-      const act = await prepareAct(name, query, actWorld);
-      await using _needs = act.needs;
-      const seen = fingerprint(act);
-      if (form?.seen !== seen) {
-        const address = `${name}${new URL(request.url, 'http://here').search}`;
-        const shown = { address, formToken: access.formToken(request), seen, hasChanged: form !== null };
-        return await sendPage(reply.code(form === null ? 200 : 409), confirmPage(act, shown, now));
-      }
-      // Lines as the terminal shows them become sentences.
-      const tell = (line: string, _document?: object, details: readonly string[] = []): void =>
-        void done.push(...[line, ...details].map((one) => one.replace(/\.?$/, '.')));
-      await act.do({ who: visitor.name, reason: form.reason, tell });
-      log.info({ who: visitor.name, act: name, of: act.of.slice(0, mostLogged) }, 'done from a page');
-      const content = html`<section class="callout" role="status">${doneLines(done)}</section>`;
-      return await sendPage(reply, endPage(act.title, content, act.back, now));
-    } catch (error) {
-      if (!(error instanceof SyncError)) throw error;
-      const isRefused = error.code === 'USAGE' || error.code === 'CONNECTOR_BUSY';
-      const page = undonePage(error.message, done, back, now);
-      return await sendPage(reply.code(isRefused ? 409 : 503), page);
-    }
-  };
-  pages.get(actRoute, async (request, reply) => await answer(request, reply, null));
-  pages.post(actRoute, async (request, reply) => await answer(request, reply, request.body ?? {}));
-}
-
-const readOnly =
-  'These pages only read, because the config has no http.token and no http.tokens. Set one and start this program again; who logs in with it can then act.';
-
-const mostLogged = 20;
-
-interface ConfirmForm {
-  /** The address to which the form is sent, as this page links there. */
-  readonly address: string;
-  readonly formToken: string;
-  /** `fingerprint` of the act that this page shows. */
-  readonly seen: string;
-  /** The submitted form describes another act than would be done now. */
-  readonly hasChanged: boolean;
-}
-
-const root = '../';
-
-/** Says what will happen, and asks for it. */
-function confirmPage(act: PageAct, form: ConfirmForm, world: PageWorld): string {
-  const main = html`<h1>${act.title}?</h1>
-    ${
-      form.hasChanged
-        ? html`<p class="callout warn" role="alert">
-            Nothing was done, because something has changed since you were asked. Now this would happen:
-          </p>`
-        : ''
-    }
-    ${textLines(act.says)}
-    <form class="act" method="post" action="${form.address}">
-      <input type="hidden" name="token" value="${form.formToken}" />
-      <input type="hidden" name="seen" value="${form.seen}" />
-      ${
-        act.asksReason === true
-          ? html`<label for="reason">Why</label>
-              <input
-                id="reason"
-                name="reason"
-                placeholder="${defaultReason}"
-                maxlength="200"
-                autocomplete="off"
-              />`
-          : ''
-      }
-      <p class="fields"><button>${act.title}</button> <a href="${root}${act.back}">No, go back</a></p>
-    </form>`;
-  return page({ title: act.title, root, at: null, main, isLive: false }, world);
-}
-
-/** Says why nothing was done, or not all; `done`: what was before the failure. */
-function undonePage(message: string, done: readonly string[], back: string, world: PageWorld): string {
-  const title = done.length === 0 ? 'Nothing was done' : 'Not all of it was done';
-  const why = html`<p class="callout bad" role="alert">${printable(message)}</p>`;
-  return endPage(title, html`${doneLines(done)} ${why}`, back, world);
-}
-
-function endPage(title: string, content: SafeHtml, back: string, world: PageWorld): string {
-  const main = html`<h1>${title}</h1>
-    ${content}
-    <p><a href="${root}${back}">${back === '' ? 'All connectors' : `Back to ${back.split('/')[1]}`}</a></p>`;
-  return page({ title, root, at: null, main, isLive: false }, world);
-}
-
-const mostLines = 50;
-
-/** All of them; if there are very many, the first and the last are shown, the others on a click. */
-function doneLines(done: readonly string[]): SafeHtml {
-  const between = done.slice(mostLines, -1);
-  if (between.length === 0) return textLines(done);
-  return html`${textLines(done.slice(0, mostLines))}
-  ${disclosed(`and ${count(between.length)} more`, textLines(between))} ${textLines(done.slice(-1))}`;
-}
-
 /** Asks for the token. `problem`: the problem with the previous one. */
 function loginPage(root: string, problem: string | null, world: PageWorld): string {
-  const main = html`<h1>Log in</h1>
-    <form class="login" method="post" action="${root}login">
-      ${problem === null ? '' : html`<p class="callout bad" role="alert">${problem}</p>`}
-      <label for="token">Token</label>
+  const main = html`<form class="narrow door step" method="post" action="${root}login">
+    <h1>Log in</h1>
+    ${problem === null ? '' : html`<p class="callout bad" role="alert">${problem}</p>`}
+    <p class="field">
+      <label for="token">Access token</label>
       <input
         id="token"
         name="token"
         type="password"
         autocomplete="current-password"
         required
-        aria-describedby="which"
+        autofocus
+        aria-describedby="token-hint"
       />
-      <p id="which" class="soft"><code>http.token</code> of the config, or one of <code>http.tokens</code></p>
-      <button>Log in</button>
-    </form>`;
+      <span class="hint" id="token-hint">The person who runs this server has it.</span>
+    </p>
+    <button class="primary">Log in</button>
+    <details>
+      <summary>I run this server. Where is it?</summary>
+      <p class="soft">
+        In the config, under <code>http.tokens</code>; each person has one there.
+        <code>http.token</code> works too.
+      </p>
+    </details>
+  </form>`;
   return page({ title: 'Log in', root, at: null, main, isLive: false }, outsideOf(world));
 }
 
 /** Says how to open the pages. */
 function closedPage(root: string, world: PageWorld): string {
-  const main = html`<h1>The pages are closed</h1>
+  const main = html`<div class="narrow">
+    <h1>The pages are closed</h1>
     <p>
       This server can be reached from other machines, and the config has no <code>http.token</code>. Set one
       (16 characters or more) and start it again, or let it listen on this machine alone:
       <code>--http 127.0.0.1:9400</code>.
-    </p>`;
+    </p>
+  </div>`;
   return page({ title: 'Closed', root, at: null, main, isLive: false }, outsideOf(world));
 }
 
@@ -445,6 +351,7 @@ function outsideOf(world: PageWorld): PageWorld {
 /** An invalid value in an address counts as absent; of several with one name the first counts. */
 const one = (value: unknown): unknown => (Array.isArray(value) ? value[0] : value);
 const text = z.preprocess(one, z.string().max(200).catch(''));
+const address = z.preprocess(one, z.string().max(2_000).catch(''));
 
 const filter = z.object({
   q: text,
@@ -468,7 +375,16 @@ const connectorQuery = z.object({
   shown: z.preprocess(one, z.coerce.number().int().min(leastShown).max(mostShown).catch(leastShown)),
 });
 
-const actQuery = filter.extend({ connector: text, run: text, target: text });
+const actionsQuery = z.object({
+  who: text,
+  on: text,
+  q: text,
+  shown: z.preprocess(one, z.coerce.number().int().min(leastActions).max(mostActions).catch(leastActions)),
+});
+
+const actQuery = filter.extend({ connector: text, run: text, target: text, back: address });
+
+const flashQuery = z.object({ did: text });
 
 const nameParam = z.object({ name: z.string().max(200) });
 

@@ -1,5 +1,5 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
-import type { newestActions, readRunDetails } from '../app/find-run.ts';
+import type { readRunDetails } from '../app/find-run.ts';
 import { recordsRead, rowsWritten } from '../app/run-totals.ts';
 import { hasWritten } from '../app/undo-run.ts';
 import type { WatchedSinks } from '../app/watch-sinks.ts';
@@ -10,12 +10,10 @@ import type { RunSummary } from '../sinks/ledger-reader.ts';
 import type { RunJournal } from '../sinks/run-journal.ts';
 import type { EntityReport, RunReport } from '../sinks/run-report.ts';
 import { count, counted, duration, printable, printableWithin } from '../telemetry/format.ts';
-import { actionDetail } from '../wording/connector-text.ts';
 import { deleteLines, endText, failureText, runFacts, runTable } from '../wording/run-report-table.ts';
 import { tookMs } from './bars.ts';
 import {
   actLink,
-  age,
   callout,
   crumbs,
   facts,
@@ -534,29 +532,4 @@ function runRow(run: RunSummary, { nowMs }: PageWorld) {
     ms === null ? '' : tookText(ms),
   ];
   return { cells, nameAt: 2 };
-}
-
-const columns = ['when', 'who', 'what', 'connector', 'details'];
-
-/** Actions of people on any connector or target, newest first. */
-export function actionsPage(
-  { actions, unreadable }: Awaited<ReturnType<typeof newestActions>>,
-  world: PageWorld,
-): string {
-  const rows = actions.map((action) => {
-    const { at, who, connector, entity, run } = action;
-    const details = [entity ?? '', actionDetail(action)].filter((text) => text !== '').join(', ');
-    return [
-      age(at, world.nowMs),
-      printable(who),
-      action.action,
-      connector === null ? '' : html`<a href="connectors/${connector}">${connector}</a>`,
-      html`${printable(details)} ${run === null ? '' : html`<a href="runs/${run}">run</a>`}`,
-    ];
-  });
-  const main = html`<h1>Actions</h1>
-    <p>What people did, by commands and on these pages. Kept for 400 days.</p>
-    ${unreadable.map(({ message }) => html`<p class="callout bad">${printable(message)}</p>`)}
-    ${rows.length === 0 ? html`<p>Nothing was done by hand yet.</p>` : table('Actions', columns, rows)}`;
-  return page({ title: 'Actions', root: './', at: 'actions', main, isLive: false }, world);
 }

@@ -24,6 +24,8 @@ export type ActionName =
   | 'read-in-full'
   | 'run-now'
   | 'publish-now'
+  | 'check'
+  | 'mark-known'
   | 'copy-from'
   | 'copy-to'
   | 'copy-discarded'

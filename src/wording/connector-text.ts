@@ -66,7 +66,7 @@ function textOf(
         ({ entity, field, kind }) =>
           `${entity}.${field} (${kind === 'misfit' ? 'values do not fit' : 'new'})`,
       );
-      return `${counted(fields.length, 'field')} ${fields.length === 1 ? 'is' : 'are'} not as the definition declares: ${printable(firstNames(names, 3))}. Nothing is lost. ${command(`schema diff ${connector}`)} has lines to declare what is new. Otherwise it stands here until ${toTheMinute(instant(untilMs))}.`;
+      return `${counted(fields.length, 'field')} ${fields.length === 1 ? 'is' : 'are'} not as the definition declares: ${printable(firstNames(names, 3))}. Nothing is lost. ${command(`schema diff ${connector}`)} has lines to declare what is new, and ${command(`schema diff ${connector} --known`)} ends this. Otherwise it stands here until ${toTheMinute(instant(untilMs))}.`;
     }
     case 'withheld-by-age':
       return `${withheldItemsText(trouble.entities, trouble.items)} Check "retention" and "history" of the config; if all of it is to go: ${command(`prune ${connector} --allow-deletes`)}`;

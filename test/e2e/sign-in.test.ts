@@ -15,6 +15,7 @@ import {
   signInWorld,
 } from '../support/sign-in/sign-in-world.ts';
 import { importText, serviceText } from '../support/import/miniature.ts';
+import { pageWorld } from '../support/page/page-world.ts';
 import { askPostgres, sharedPostgres } from '../support/postgres.ts';
 
 describe('a connector that a person signs in', () => {
@@ -286,15 +287,7 @@ async function shownPages(folder: string) {
   const nowMs = systemClock.now();
   const data = await readConnectorPage(settings, connector, watched, { nowMs, shown: 50 });
   if (data.kind !== 'read') throw new Error(data.problem);
-  const world = {
-    nowMs,
-    config: null,
-    program: 'connector-sync',
-    nav: [],
-    links: [],
-    visitor: null,
-    problem: null,
-  };
+  const world = { ...pageWorld, nowMs, config: null };
   const query = { q: '', state: null, sort: 'health', page: 1 } as const;
   return {
     connector: connectorPage(data, world),

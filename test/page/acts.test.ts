@@ -50,12 +50,14 @@ async function noted(limit = 1) {
 describe('a person with a token that may act', () => {
   it('is named on each page, and finds what can be done there', async () => {
     const body = await anna.read('/connectors/newsletter');
-    expect(body).toContain('<span class="faint">anna</span>');
+    expect(body).toContain('<summary>anna</summary>');
+    expect(body).toContain('action="../act/run-now?connector=newsletter"');
     expect(body).toContain('href="../act/pause?connector=newsletter"');
     expect(body).not.toContain('act/allow-deletes');
     expect(await anna.read('/connectors/members')).toContain('href="../act/allow-deletes?connector=members"');
+    expect(await anna.read('/?state=incomplete')).toContain('back=.%2F%3Fstate%3Dincomplete"');
     expect(await anna.read('/connectors/archive')).toContain('href="../act/resume?connector=archive"');
-    expect(await anna.read('/?state=incomplete')).toContain('href="./act/pause?state=incomplete"');
+    expect(await anna.read('/?state=incomplete')).toContain('href="./act/pause?state=incomplete&amp;back=');
     expect(await anna.read('/targets/lake')).toContain('href="../act/publish-now?target=lake"');
   });
 
@@ -66,7 +68,12 @@ describe('a person with a token that may act', () => {
     expect(asked.text).toContain('no scheduled run starts of newsletter');
     expect(await noted()).toEqual(before);
     const done = await anna.confirm(asked, { reason: `moving ${script}` });
+    expect(done.address).toMatch(/^\/connectors\/newsletter\?did=[\w-]{16}$/);
     expect(done.text).toContain('newsletter: paused.');
+    // A reload repeats nothing; the line on top is for her alone.
+    expect((await anna.ask(done.address)).text).toContain('newsletter: paused.');
+    const bob = await openActor(ui, 'token-of-bob-012345');
+    expect((await bob.ask(done.address)).text).not.toContain('newsletter: paused.');
     expect(await noted()).toEqual([
       { who: 'anna', action: 'pause', connector: 'newsletter', detail: { reason: `moving ${script}` } },
     ]);
@@ -92,7 +99,7 @@ describe('a person with a token that may act', () => {
     });
     expect((await noted())[0]).toMatchObject({ action: 'pause', connector: 'leads' });
     const done = await anna.confirm(changed);
-    expect(done.status).toBe(200);
+    expect([done.status, done.address]).toEqual([200, expect.stringMatching(/^\/\?state=paused&did=/)]);
     const names = (await noted(3)).map(({ who, action, connector }) => `${who} ${action} ${connector}`);
     expect(new Set(names)).toEqual(
       new Set(['anna resume archive', 'anna resume leads', 'anna resume newsletter']),
@@ -108,7 +115,11 @@ describe('a person with a token that may act', () => {
     expect(await anna.read(`/runs/${run}`)).toContain(`href="../act/undo?run=${run}"`);
     const asked = await anna.ask(`/act/undo?run=${run}`);
     expect(asked.text).toContain('list_members (0 inserted, 0 updated, 23 deleted)');
-    expect((await anna.confirm(asked)).text).toContain('list_members: 23 deletes taken back.');
+    const undone = await anna.confirm(asked);
+    expect(undone.address).toMatch(`/runs/${run}?did=`);
+    expect(undone.text).toMatch(
+      /members: 23 rows as before the run\. +list_members: 23 deletes taken back\./,
+    );
     expect(await noted()).toEqual([{ who: 'anna', action: 'undo', connector: 'members', detail: { run } }]);
     const again = await anna.confirm(await anna.ask(`/act/undo?run=${run}`));
     expect(again.text).toContain('is left to undo');
@@ -124,8 +135,10 @@ describe('a person with a token that may act', () => {
     });
     const asked = await anna.ask(link);
     expect(asked.text).toContain('of leads, which started at ');
-    expect((await anna.confirm(asked)).text).toContain('stops at its next page');
+    const stopping = await anna.confirm(asked);
+    expect(stopping.text).toMatch(/Stopping at the next page|Stopped at/);
     expect((await run).stderr).toContain('leads: cancelled on request');
+    expect((await anna.ask(stopping.address)).text).toMatch(/Stopped at \d\d:\d\d:\d\d/);
     expect(await noted()).toMatchObject([{ who: 'anna', action: 'cancel', connector: 'leads' }]);
     expect((await anna.confirm(asked)).text).toContain('is not running: it ended interrupted');
   });
@@ -176,14 +189,16 @@ describe('a person whose pages are those of a worker', () => {
     await world.cli('sync', 'members', '--full');
     const address = '/act/allow-deletes?connector=members';
     const asked = await anna.ask(address);
+    expect(asked.text).toContain('Allow 23 deletes of members, once?');
     expect(asked.text).toContain('At the last run these were 23 of list_members');
+    expect(asked.text).toMatch(/Not found since .* list_members .* 13 more rows\./);
     // No worker serves yet; another person asks at the same time.
     const forms = [asked, await anna.ask(address)];
     const answers = await Promise.all(forms.map(async (one) => (await anna.confirm(one)).text));
-    const taken = answers.filter((text) => text.includes('members: waiting for a worker to take it'));
+    const taken = answers.filter((text) => text.includes('Waiting for a worker'));
     expect([taken.length, answers.filter((text) => text.includes('members is already waiting: '))]).toEqual([
       1,
-      [expect.stringContaining('that run deletes what it was allowed to. Ask again when it has ended.')],
+      [expect.stringContaining('that run does what it was asked to. Ask again when it has ended.')],
     ]);
     await using worker = await serveWorkerPages(config, ['members', 'newsletter']);
     const actor = await openActor(worker, 'token-of-anna-0123');
@@ -192,13 +207,15 @@ describe('a person whose pages are those of a worker', () => {
     const [deleting = ''] = await world.runsOf('members');
     expect(await actor.read(`/runs/${deleting}`)).toContain(`act/undo?run=${deleting}`);
 
-    for (const [address, action] of [
-      ['/act/run-now?q=newsletter', 'run-now'],
-      ['/act/publish-now?target=lake', 'publish-now'],
-    ] as const) {
-      expect((await actor.confirm(await actor.ask(address))).text).toMatch(/: (waiting for|a worker has)/);
-      await eventually(async () => (await noted())[0]?.action === action);
-    }
+    const runs = await actor.confirm(await actor.ask('/act/run-now?q=newsletter'));
+    expect(runs.text).toMatch(/Waiting for a worker|Running since|Done at/);
+    await eventually(async () => (await actor.ask(runs.address)).text.includes('Done at'));
+    expect((await actor.ask(runs.address)).text).toMatch(/\d+ records read, nothing has changed\./);
+    const published = await actor.confirm(await actor.ask('/act/publish-now?target=lake'));
+    expect(published.address).toMatch(/^\/targets\/lake\?did=/);
+    await eventually(async () =>
+      /Done \. (Readers see|Nothing has changed)/.test((await actor.ask(published.address)).text),
+    );
     const about = { who: 'anna', detail: {} };
     expect(await noted(3)).toEqual([
       { ...about, action: 'publish-now', connector: null, detail: { target: 'lake' } },
@@ -215,7 +232,7 @@ describe('who may not act', () => {
   it('finds no actions, and can neither ask for one nor send a form', async () => {
     await using open = await serveUi({ config: world.config });
     const bob = await openActor(ui, 'token-of-bob-012345');
-    expect(await bob.read('/')).toContain('bob, may read');
+    expect(await bob.read('/')).toContain('may read');
     for (const page of ['/', '/connectors/leads', '/connectors/members']) {
       expect([page, (await bob.read(page)).includes('act/')]).toEqual([page, false]);
       expect([page, (await open.get(page)).body.includes('act/')]).toEqual([page, false]);
@@ -265,7 +282,7 @@ describe('who may not act', () => {
     expect(shown['x-frame-options']).toBe('DENY');
     expect(shown['content-security-policy']).toContain("frame-ancestors 'none'");
     expect(shown['content-security-policy']).toContain("form-action 'self'");
-    expect(await send({}, body)).toBe(200);
+    expect(await send({}, body)).toBe(303);
   });
 
   it('is asked for the token again when the session has ended', async () => {

@@ -6,6 +6,7 @@ import { noCounts } from '../../src/core/records.ts';
 import { progressSection, readConnectorPage, timeline } from '../../src/page/connector-page.ts';
 import { loadSettings } from '../../src/settings/load-settings.ts';
 import { problemPage, troubleText } from '../../src/page/layout.ts';
+import { pageWorld } from '../support/page/page-world.ts';
 import { openStatusWorld, script, type StatusWorld } from '../support/page/status-world.ts';
 import { clockAhead, serveUi } from '../support/page/served-ui.ts';
 
@@ -165,14 +166,7 @@ it('shows texts from outside as text, on every page', async () => {
 });
 
 it('says on every page what is wrong with the whole process, and not to who is to log in first', () => {
-  const world = {
-    nowMs: 0,
-    program: 'connector-sync',
-    nav: [],
-    links: [],
-    visitor: null,
-    problem: `first\n${script}`,
-  };
+  const world = { ...pageWorld, problem: `first\n${script}` };
   const shown = problemPage('./', 'There is no such page', 'Nothing.', { ...world, config: 'sync.yaml' });
   expect(shown).toMatch(/role="alert">\s*<p>first<\/p><p>&lt;script src/);
   expect(problemPage('./', 'Log in', 'Please.', { ...world, config: null })).not.toContain('first');

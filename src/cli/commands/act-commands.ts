@@ -196,7 +196,7 @@ Example:
 });
 
 /** Does what the command asks for at once; prints each thing that was done, and remarks on stderr. */
-async function perform<Subject>(
+export async function perform<Subject>(
   context: CommandContext,
   prepare: Act<Subject>,
   of: Subject,

@@ -1,11 +1,14 @@
+import { oneConnectorActs } from '../../app/acts.ts';
 import { readDrift } from '../../app/read-statuses.ts';
 import { isDeclaredName, systemColumns } from '../../core/names.ts';
+import { usage } from '../../core/errors.ts';
 import { isReservedName } from '../../definitions/read-yaml.ts';
-import { chosenConnectors } from '../../settings/choices.ts';
+import { chosenConnectors, connectorNamed } from '../../settings/choices.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';
 import type { DriftRow } from '../../sinks/readings.ts';
 import { counted, toTheMinute } from '../../telemetry/format.ts';
 import { command } from '../command.ts';
+import { perform } from './act-commands.ts';
 import { indentedTable, leftColumns } from '../output/text-table.ts';
 
 export const schema = command({
@@ -14,14 +17,21 @@ export const schema = command({
       description:
         'List undeclared fields and values that do not fit their column, with lines to declare them.',
       argument: ['[connector]', 'a name from the config (default: all)'],
+      options: { '--known': 'mark the new fields of the connector as known: they need no person any more' },
       help: `
 Nothing of it is lost: it is kept in _extra, in a column of its own (onSchemaChange: evolve) or in quarantine. Fields that the
 definition has come to declare are no longer shown.
 
-Example:
-  $ connector-sync schema diff newsletter`,
-      run: async (context, _flags, name) => {
+Examples:
+  $ connector-sync schema diff newsletter
+  $ connector-sync schema diff newsletter --known`,
+      run: async (context, { known }, name) => {
         const { terminal } = context;
+        if (known) {
+          if (name === undefined) throw usage('Expected the name of a connector with --known, got none.');
+          const connector = connectorNamed(await context.settings(), name);
+          return await perform(context, oneConnectorActs['mark-known'], connector);
+        }
         const connectors = chosenConnectors(await context.settings(), name === undefined ? [] : [name]);
         const found = await Promise.all(
           connectors.map(async (connector) => ({ connector, drift: await readDrift(connector) })),

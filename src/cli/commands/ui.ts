@@ -46,9 +46,10 @@ export async function showPages(
   const log = await stderrLog(context, 'warn');
   // Loaded on demand: a server's code would slow the start of every other command.
   const { startMonitor } = await import('../../monitor/start-monitor.ts');
-  const { servedPages } = await import('../../page/page-routes.ts');
+  const { openDeeds, servedPages } = await import('../../page/page-routes.ts');
+  const deeds = openDeeds();
   const content = (shown: SettingsWith<'http'>): MonitorContent => ({
-    pages: servedPages({ settings: shown, program, clock }),
+    pages: servedPages({ settings: shown, program, clock, deeds }),
     hosts: shown.http.hosts,
     tokens: tokensOf(shown.http),
   });

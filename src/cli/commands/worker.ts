@@ -66,7 +66,7 @@ async function workUntilStopped(
   flags: FlagsOf<typeof options>,
   log: Log,
 ): Promise<void> {
-  const { clock, signal } = context;
+  const { clock, signal, program } = context;
   const concurrency = wholeNumber('--concurrency', flags.concurrency, mostRuns, 1);
   const maxRuns =
     flags.maxRuns === undefined
@@ -74,6 +74,7 @@ async function workUntilStopped(
       : { maxRuns: wholeNumber('--max-runs', flags.maxRuns, mostRunsOfAll, 1) };
   const listen = listenAddressOf(flags.http);
   const pages = listen === null ? null : await import('../../page/page-routes.ts');
+  const deeds = pages?.openDeeds();
   const read = async (): Promise<WorkerConfig> => {
     const settings = await context.settings('access', 'redis', 'http');
     const served = connectorsMatching(settings, flags.connectors);
@@ -85,7 +86,7 @@ async function workUntilStopped(
     return {
       settings,
       serves: (name) => names.has(name),
-      ...(pages === null ? {} : { pages: pages.servedPages({ settings, program: context.program, clock }) }),
+      ...(pages === null ? {} : { pages: pages.servedPages({ settings, program, clock, deeds }) }),
     };
   };
   const first = await read();

@@ -12,34 +12,80 @@ function listen() {
   if (document.hidden || !document.body.dataset.live) return;
   source = new EventSource(document.body.dataset.live);
   source.addEventListener('change', () => void refresh());
-  source.addEventListener('open', () => say('ok', 'Live'));
-  source.addEventListener('error', () => say('bad', 'Not connected; read'));
+  source.addEventListener('open', say);
+  source.addEventListener('error', say);
 }
 
-function say(state, word) {
+/** A stream that was cut connects again by itself; one that was refused is asked for again later. */
+function say() {
   const live = document.getElementById('live');
-  if (live === null || live.classList.contains(state)) return;
-  live.className = `state ${state}`;
-  live.firstChild.textContent = `${word}, `;
+  if (live === null || source === null) return;
+  const isOpen = source.readyState === EventSource.OPEN;
+  live.className = `state ${isOpen ? 'ok' : 'bad'}`;
+  live.firstChild.textContent = isOpen ? 'Live, ' : 'Not connected; read, ';
 }
 
-async function refresh() {
-  // What a person is writing, has selected or has unfolded is not taken away.
-  const isBusy =
-    document.querySelector('#main details[open], dialog') !== null ||
-    document.activeElement.matches('#main :is(input, select)') ||
-    getSelection().type === 'Range';
-  const page = isBusy ? null : await read(location.href);
+let refreshing = null;
+let isStale = false;
+
+/** One at a time; the last of several requests in between counts. */
+function refresh() {
+  isStale = refreshing !== null;
+  refreshing ??= renewPage().finally(() => {
+    refreshing = null;
+    if (isStale) void refresh();
+  });
+  return refreshing;
+}
+
+async function renewPage() {
+  const page = await read(location.href);
   if (page === null) return;
-  const focused = document.activeElement.closest('#main a')?.getAttribute('href');
+  const focused = document.activeElement;
+  const address = focused.closest('#main a')?.getAttribute('href');
   for (const id of ['main', 'live']) {
     const [old, now] = [document.getElementById(id), page.getElementById(id)];
-    if (old !== null && now !== null && !old.isEqualNode(now)) old.replaceWith(now);
+    if (old !== null && now !== null) renew(old, now);
   }
   document.title = page.title;
-  if (focused)
-    document.querySelector(`#main a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+  if (address && focused.getAttribute('href') !== address) {
+    document.querySelector(`#main a[href="${CSS.escape(address)}"]`)?.focus({ preventScroll: true });
+  }
   showPage();
+}
+
+/** Changes only what differs: focus, selection, scroll, open details and typed text stay where they are. */
+function renew(old, now) {
+  if (old.isEqualNode(now)) return;
+  if (nameOf(old) !== nameOf(now)) return old.replaceWith(now);
+  if (old.nodeType !== Node.ELEMENT_NODE) {
+    old.nodeValue = now.nodeValue;
+    return;
+  }
+  for (const { name } of [...old.attributes]) {
+    if (!now.hasAttribute(name) && name !== 'open') old.removeAttribute(name);
+  }
+  for (const { name, value } of now.attributes) {
+    if (name !== 'open' && old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
+  const spare = Map.groupBy([...old.childNodes], nameOf);
+  const pairs = [...now.childNodes].map((one) => [one, spare.get(nameOf(one))?.shift()]);
+  for (const gone of [...spare.values()].flat()) gone.remove();
+  let place = old.firstChild;
+  for (const [one, kept] of pairs) {
+    if (kept && kept === place) place = place?.nextSibling ?? null;
+    // In front of those that stay: only what has another order now is moved.
+    else old.insertBefore(kept ?? one, place);
+    if (kept) renew(kept, one);
+  }
+}
+
+/** What a node is, and where it leads: the row of another connector is another row. */
+function nameOf(node) {
+  if (node.nodeType !== Node.ELEMENT_NODE) return node.nodeName;
+  const link = node.matches('a, form') ? node : node.querySelector('a[href]');
+  const where = node.matches('main, section, div, ul, tbody, table') ? '' : link?.getAttribute('href');
+  return `${node.nodeName} ${node.id} ${where ?? ''}`;
 }
 
 /** A page of this server; null if it cannot be had. Its links and forms lead where they lead from its own address. */
@@ -59,14 +105,17 @@ async function read(address) {
 
 /** Asks in a dialog what the page behind the link asks. Where that fails, the browser goes there. */
 async function ask(link) {
+  const address = link.getAttribute('href');
   const form = (await read(link.href))?.querySelector('form.confirm');
   if (!form) return location.assign(link.href);
+  if (document.querySelector('dialog') !== null) return;
   const dialog = document.createElement('dialog');
   dialog.setAttribute('aria-label', form.querySelector('h1').textContent);
   dialog.append(form);
   dialog.addEventListener('close', () => {
     dialog.remove();
-    link.focus();
+    // The page may have been read again meanwhile.
+    (link.isConnected ? link : document.querySelector(`a[href="${CSS.escape(address)}"]`))?.focus();
   });
   document.body.append(dialog);
   dialog.showModal();
@@ -74,12 +123,14 @@ async function ask(link) {
 
 function showPage() {
   readAt = Date.now();
+  say();
   // What only a browser with this script can do is hidden until here.
   for (const button of document.querySelectorAll('[data-copy]')) button.hidden = false;
 }
 
 /** By the clock of the server when the page was read, plus what passed here since: two clocks are never subtracted. */
 function growAges() {
+  if (source?.readyState === EventSource.CLOSED) listen();
   const shown = document.querySelector('#live time');
   if (shown === null) return;
   const now = Date.parse(shown.dateTime) + Date.now() - readAt;

@@ -73,12 +73,30 @@ export function noteAction(
   );
 }
 
-/** Drops actions past their retention: of the connector, and of none alone. */
+/** Drops actions past their retention: of the connector, and of none alone. Fields that are known stay so. */
 export function pruneActions(tx: Tx, connector: ConnectorName, now: Instant): void {
-  tx.put(`DELETE FROM _sync_actions WHERE (connector = :connector OR connector IS NULL) AND at < :before`, {
-    connector,
-    before: instant(Date.parse(now) - keptDays * dayMs),
-  });
+  tx.put(
+    `DELETE FROM _sync_actions
+     WHERE (connector = :connector OR connector IS NULL) AND at < :before AND action <> 'mark-known'`,
+    { connector, before: instant(Date.parse(now) - keptDays * dayMs) },
+  );
+}
+
+/** The fields that a person has marked as known, as `newsName` writes them, each behind its connector. */
+export async function readKnownFields(
+  tx: Tx,
+  connectors: readonly ConnectorName[],
+): Promise<ReadonlySet<string>> {
+  const noted = await tx.rows<Pick<ActionRow, 'detail'> & { readonly connector: ConnectorName }>(
+    `SELECT connector, detail FROM _sync_actions WHERE connector IN {connectors text} AND action = 'mark-known'`,
+    { connectors },
+  );
+  return new Set(
+    noted.flatMap(({ connector, detail }) => {
+      const { fields } = readDetail(detail);
+      return Array.isArray(fields) ? fields.map((field) => `${connector} ${String(field)}`) : [];
+    }),
+  );
 }
 
 interface ActionRow extends Omit<NotedAction, 'detail'> {
@@ -95,6 +113,10 @@ export async function readActions(
      ${connector === undefined ? '' : 'WHERE connector = :connector'} ORDER BY id DESC LIMIT :limit`,
     { limit, ...(connector === undefined ? {} : { connector }) },
   );
+  return rows.map((row) => ({ ...row, detail: readDetail(row.detail) }));
+}
+
+function readDetail(detail: string): JsonObject {
   // `as`: `noteAction` writes objects.
-  return rows.map((row) => ({ ...row, detail: readJson(row.detail) as JsonObject }));
+  return readJson(detail) as JsonObject;
 }

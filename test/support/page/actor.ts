@@ -44,7 +44,22 @@ export async function openActor(served: Served, token: string) {
     read: async (address: string): Promise<string> => (await served.get(address, { headers })).body,
     /** The page that says what would happen. */
     ask: async (address: string): Promise<Asked> => asked(address, await served.get(address, { headers })),
-    confirm: async ({ address, body }: Asked, fields: Readonly<Record<string, string>> = {}) =>
-      asked(address, await served.get(address, { method: 'POST', headers, body: body(fields) })),
+    /** Sends the form, and follows to the page that it leads back to; its address is then the one of that page. */
+    confirm: async ({ address, body }: Asked, fields: Readonly<Record<string, string>> = {}) => {
+      const sent = await served.get(address, { method: 'POST', headers, body: body(fields) });
+      const [to] = [sent.headers['location']].flat();
+      if (sent.status !== 303 || to === undefined) return asked(address, sent);
+      const { pathname, search } = new URL(to, `http://here${address}`);
+      return asked(`${pathname}${search}`, await served.get(`${pathname}${search}`, { headers }));
+    },
+    /** Presses a button that asks nothing. */
+    press: async (address: string, on = '/') => {
+      const page = asked(address, await served.get(on, { headers }));
+      const body = page.body({});
+      const sent = await served.get(address, { method: 'POST', headers, body });
+      const [to = ''] = [sent.headers['location']].flat();
+      const { pathname, search } = new URL(to, `http://here${address}`);
+      return asked(`${pathname}${search}`, await served.get(`${pathname}${search}`, { headers }));
+    },
   };
 }

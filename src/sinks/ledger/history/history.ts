@@ -1,4 +1,5 @@
 import type { Instant } from '../../../core/clock.ts';
+import { grouped } from '../../../core/grouped.ts';
 import { keyPartsOf, type Column, type EntityTable } from '../../../core/records.ts';
 import type { ConnectorName, EntityName, OfEntity, RunId } from '../../../core/names.ts';
 import { cellOf, columnOf, type Tx, quoted } from '../../../sql/database.ts';
@@ -27,7 +28,7 @@ import {
   storedRawKey,
 } from '../held-connectors.ts';
 import { countsOfRun } from '../counts.ts';
-import { readsAgree } from '../deletes/noted-rows.ts';
+import { isCounted, readsAgree, withPartition } from '../deletes/noted-rows.ts';
 import type { RecordTables } from '../driver.ts';
 import { readOutbox } from '../notices/ledger-notices.ts';
 import { readPurgeWork, readPurgeNotes } from '../purges/purge-notes.ts';
@@ -91,6 +92,9 @@ export function ledgerReader(
     explain: asked(
       async (tx, connector: ConnectorName, table: EntityTable, keyText: string, mostChars?: number) =>
         await readRowHistory(tx, records, connector, table, keyText, mostChars),
+    ),
+    missing: asked(
+      async (tx, connector: ConnectorName, limit: number) => await readMissing(tx, records, connector, limit),
     ),
     /** Partitions that stay due. */
     failures: asked(readFailed('FROM _sync_partitions WHERE due_since IS NOT NULL', parseFailure)),
@@ -201,6 +205,28 @@ async function readRowHistory(
     partition: owner === null ? null : await readPartition(tx, owner),
     ...(versions === null ? {} : { versions }),
   };
+}
+
+/** The first rows that look deleted, by entity and row. */
+async function readMissing(tx: Tx, records: RecordTables, connector: ConnectorName, limit: number) {
+  const found = await tx.rows<Pick<MissingRow, 'entity' | 'missingSince'> & { readonly row: number }>(
+    `SELECT m.entity, m.row, m.since AS missing_since FROM ${withPartition}
+     WHERE m.connector = :connector AND ${isCounted} ORDER BY m.entity, m.row LIMIT :limit`,
+    { connector, limit },
+  );
+  const named: Pick<MissingRow, 'entity' | 'missingSince' | 'keyText'>[] = [];
+  for (const [entity, rows] of grouped(found, (one) => one.entity)) {
+    const opened = await openStoredTable(tx, records, { connector, entity });
+    const keyed = await opened?.rows(
+      tx,
+      rows.map(({ row }) => row),
+    );
+    for (const { row, missingSince } of rows) {
+      const keyText = keyed?.get(row)?.keyText;
+      if (keyText !== undefined) named.push({ entity, missingSince, keyText });
+    }
+  }
+  return named;
 }
 
 interface PartitionRow extends Omit<PartitionHistory, 'params' | 'failure' | 'isGone'> {

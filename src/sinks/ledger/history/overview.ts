@@ -4,7 +4,7 @@ import type { ConnectorName, RunId } from '../../../core/names.ts';
 import type { JsonType } from '../../../core/records.ts';
 import { cellOf, type Tx } from '../../../sql/database.ts';
 import { isHeldBy } from '../../decisions/drift-columns.ts';
-import { newForMs, type FieldNews } from '../../readings.ts';
+import { newForMs, newsName, type FieldNews } from '../../readings.ts';
 import type { Pause, StoredIdentity } from '../../lease.ts';
 import type {
   ConnectorOverview,
@@ -22,6 +22,7 @@ import type { RunReport } from '../../run-report.ts';
 import { parseColumns, parseReport } from '../../stored-json.ts';
 import { hasWritten } from '../counts.ts';
 import { among } from '../held-connectors.ts';
+import { readKnownFields } from '../noted-actions.ts';
 import { readPurgeWork } from '../purges/purge-notes.ts';
 import { hasBegun } from '../runs/run-chains.ts';
 import { SyncError } from '../../../core/errors.ts';
@@ -248,8 +249,10 @@ async function renewOverview(
   const held = [...commits].filter(([name, commit]) => known.commits?.get(name) !== commit);
   const changed = new Set([
     ...held.map(([name]) => name),
-    // A target is cleaned without holding the connector.
-    ...[...known.overview.values()].flatMap((one) => (one.purgeWork.length > 0 ? [one.connector] : [])),
+    // A target is cleaned, and fields are marked as known, without holding the connector.
+    ...[...known.overview.values()].flatMap((one) =>
+      one.purgeWork.length > 0 || one.newFields.length > 0 ? [one.connector] : [],
+    ),
     ...pauses.flatMap((one) =>
       isSame(one, known.overview.get(one.connector)?.paused) ? [] : [one.connector],
     ),
@@ -402,8 +405,8 @@ export function newestRunsSql(columns: string, which = ''): string {
 
 /**
  * Fields met for the first time since then, of all connectors or of `only` these. Fields met by the chain of runs that
- * stored an entity's first rows are no news, nor are fields met by a run that is no longer kept. A definition that
- * comes to declare a field ends its drift.
+ * stored an entity's first rows are no news, nor are fields met by a run that is no longer kept, nor those that a person
+ * has marked as known. A definition that comes to declare a field ends its drift.
  */
 export async function readFieldNews(
   tx: Tx,
@@ -425,7 +428,9 @@ export async function readFieldNews(
      ORDER BY d.connector, d.entity, d.field, d.kind`,
     { since, only: only ?? [] },
   );
+  const known = await readKnownFields(tx, [...new Set(found.map(({ connector }) => connector))]);
   return found.flatMap(({ declared, evolved, types, ...news }) => {
+    if (known.has(`${news.connector} ${newsName(news)}`)) return [];
     const columns = parseColumns(evolved);
     // `as`: `noteDrift` has written these values.
     const met = types.split(' ') as readonly JsonType[];

@@ -1,0 +1,90 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { slept, systemClock } from '../core/clock.ts';
+
+interface LiveStream {
+  readonly request: FastifyRequest;
+  readonly reply: FastifyReply;
+  /** The state that the page shows, or was last told of. */
+  shown: string;
+}
+
+interface LiveOptions<Looked> {
+  /** Looks at the sinks, for all streams together. */
+  readonly look: () => Promise<Looked>;
+  /** Text that changes with everything that the page of this request may show. */
+  readonly stateOf: (request: FastifyRequest, looked: Looked) => Promise<string>;
+  /** Whether the visitor may still read. */
+  readonly mayRead: (request: FastifyRequest) => boolean;
+}
+
+const mostStreams = 64;
+const lookMs = 2_000;
+/** A proxy cuts a connection on which nothing comes; a visitor who has left is noticed by it. */
+const heartbeatMs = 20_000;
+/** A client that reads this little is cut: it connects again when it reads. */
+const mostUnsentBytes = 16_384;
+
+/**
+ * Serves `live` as a stream of events: `change` whenever something has changed since the page of the visitor was read.
+ * The sinks are looked at for all streams together, and only while there are any. Streams end with the server, whose
+ * successor tells pages that connect again.
+ */
+export function liveRoute<Looked>(pages: FastifyInstance, options: LiveOptions<Looked>): void {
+  const { look, stateOf, mayRead } = options;
+  const streams = new Set<LiveStream>();
+  const closing = new AbortController();
+  pages.addHook('preClose', async () => {
+    closing.abort();
+    for (const stream of streams) end(stream);
+  });
+  const end = (stream: LiveStream): void => {
+    streams.delete(stream);
+    stream.reply.raw.end();
+  };
+  const send = (stream: LiveStream, text: string): void => {
+    const { raw } = stream.reply;
+    if (raw.writableLength > mostUnsentBytes) raw.destroy();
+    else raw.write(text);
+  };
+  const tell = async (): Promise<void> => {
+    const looked = await look();
+    for (const stream of streams) {
+      const now = await stateOf(stream.request, looked);
+      if (now === stream.shown) continue;
+      stream.shown = now;
+      send(stream, 'event: change\ndata:\n\n');
+    }
+  };
+  let isLooking = false;
+  const keepLooking = async (): Promise<void> => {
+    if (isLooking) return;
+    isLooking = true;
+    let beatAtMs = systemClock.now() + heartbeatMs;
+    do {
+      await tell();
+      if (systemClock.now() < beatAtMs) continue;
+      beatAtMs = systemClock.now() + heartbeatMs;
+      for (const stream of streams) {
+        if (mayRead(stream.request)) send(stream, ':\n\n');
+        else end(stream);
+      }
+    } while (streams.size > 0 && (await slept(systemClock, lookMs, closing.signal)));
+    isLooking = false;
+  };
+  pages.get('/live', async (request, reply) => {
+    if (streams.size >= mostStreams || closing.signal.aborted) {
+      return await reply.code(503).type('text/plain').send('Too many pages are open. This one still works.');
+    }
+    const shown = new URL(`http://here${request.url}`).searchParams.get('at') ?? '';
+    const stream: LiveStream = { request, reply, shown };
+    reply.hijack();
+    reply.header('content-type', 'text/event-stream; charset=utf-8').header('x-accel-buffering', 'no');
+    for (const [name, value = ''] of Object.entries(reply.getHeaders())) reply.raw.setHeader(name, value);
+    reply.raw.on('close', () => streams.delete(stream));
+    reply.raw.on('error', () => streams.delete(stream));
+    streams.add(stream);
+    send(stream, `retry: ${lookMs}\n\n`);
+    void keepLooking();
+    return reply;
+  });
+}

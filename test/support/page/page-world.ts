@@ -1,0 +1,15 @@
+import type { PageWorld } from '../../../src/page/layout.ts';
+
+/** What a page knows of its server where no one has logged in. */
+export const pageWorld: PageWorld = {
+  nowMs: 0,
+  config: 'sync.yaml',
+  program: 'connector-sync',
+  links: [],
+  visitor: null,
+  problem: null,
+  here: './',
+  formToken: '',
+  flash: '',
+  live: () => '',
+};
