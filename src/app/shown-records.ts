@@ -294,7 +294,7 @@ const sqlSigns = new Map([
   ['lte', '<='],
 ]);
 
-/** Of `and` with comparisons of plain values, as `readTypedFilter` makes them; null: of anything else. */
+/** SQL of an `and` of comparisons with plain values, as `readTypedFilter` makes them; null for anything else. */
 function sqlCondition(filter: JsonObject): string | null {
   const { and } = filter;
   if (!Array.isArray(and) || Object.keys(filter).length !== 1) return null;

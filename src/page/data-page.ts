@@ -367,7 +367,8 @@ function rowsTable(
   { nowMs }: PageWorld,
 ): SafeHtml {
   const { table: of } = target;
-  const names = [...new Set([of.key[0] ?? '', ...columns])];
+  // The last part of a key is the record's own; those before it say where it belongs.
+  const names = [...new Set([of.key.at(-1) ?? '', ...columns])];
   const looks = names.map((name, index) => {
     const type = of.columns.find((one) => one.name === name)?.type ?? 'any';
     const isNumber = type === 'integer' || type === 'number';
@@ -406,11 +407,13 @@ function rowsTable(
 
 const maskedCell = html`<span class="soft">masked</span>`;
 
+const mostOfCell = 40;
+
 function cellText(row: ShownRecord, name: string, nowMs: number): SafeHtml | string {
   const [value, size] = row.get(name) ?? [null, 0];
   const isNested = typeof value === 'object' && value !== null;
-  if (isNested) return html`<span class="mono">${printableWithin(wholeJson(value), 40)}</span>`;
-  return size > 0 ? printableWithin(plainText(value), 60) : scalarText(value, nowMs, 60);
+  if (isNested) return html`<span class="mono">${printableWithin(wholeJson(value), mostOfCell)}</span>`;
+  return size > 0 ? printableWithin(plainText(value), mostOfCell) : scalarText(value, nowMs, mostOfCell);
 }
 
 /** Records that could not be stored, newest first: why, and the beginning of each where no mask covers the entity. */

@@ -119,15 +119,17 @@ async function findRecords(
     .flatMap((connector) => targetsOf(connector).filter(({ entity }) => connector.entities.has(entity.name)));
   const late = AbortSignal.timeout(withinMs);
   const records = { ...given, signal: AbortSignal.any([given.signal, late]) };
+  // The words get the rest of the time.
+  const half = AbortSignal.timeout(withinMs / 2);
   const byKey = all.filter(({ table: { key } }) => key.length === 1).slice(0, mostByKey);
-  const keys = await inTurns(byKey, records.signal, async (target) => {
+  const keys = await inTurns(byKey, half, async (target) => {
     const key = new Map([[target.table.key[0] ?? '', text]]);
     const { record } = await readRecord(records, target, key, charsOfValue);
     return record === null ? [] : [{ target, record }];
   });
   if (keys.found.length > 0) return { ...keys, all: all.length };
   const byWord = all.slice(0, mostByWord);
-  const words = await inTurns(byWord, records.signal, async (target) => {
+  const words = await inTurns(byWord, late, async (target) => {
     const filter = readTypedFilter(target, asWords(text));
     const asked = {
       which: 'stored',
@@ -149,19 +151,19 @@ function asWords(text: string): string {
 /** A few at once, until the time is up; those that cannot be searched are passed over. */
 async function inTurns(
   targets: readonly EntityTarget[],
-  signal: AbortSignal,
+  until: AbortSignal,
   find: (target: EntityTarget) => Promise<readonly Found[]>,
 ) {
   const found: Found[] = [];
   let looked = 0;
   const waiting = [...targets];
   const take = async (): Promise<void> => {
-    for (let next = waiting.shift(); next !== undefined && !signal.aborted; next = waiting.shift()) {
+    for (let next = waiting.shift(); next !== undefined && !until.aborted; next = waiting.shift()) {
       try {
         found.push(...(await find(next)));
         looked += 1;
       } catch (error) {
-        if (!(error instanceof SyncError) && !signal.aborted) throw error;
+        if (!(error instanceof SyncError) && !until.aborted) throw error;
       }
     }
   };

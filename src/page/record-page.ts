@@ -147,6 +147,7 @@ const mostOfLine = 160;
 
 function valueText(name: string, [value, size]: ShownValue, whole: string, nowMs: number): SafeHtml | string {
   if (value === null) return '';
+  if (value === '') return html`<span class="soft">empty text</span>`;
   const isNested = typeof value === 'object';
   const text = plainText(value);
   if (!isNested && size === 0 && text.length <= mostOfLine) return scalarText(value, nowMs, mostOfLine);
@@ -256,7 +257,7 @@ async function originSection(
       [...values].map(([part, value]): [string, string] => [`key.${part}`, plainText(value)]),
     );
     return html`<a href="${root}data/${name}/${parent.table.entity}?${key.toString()}"
-      >${parent.table.entity}</a
+      >${parent.table.entity} ${printableWithin([...values.values()].map(plainText).join(' · '), 40)}</a
     > `;
   });
   return html`<div>

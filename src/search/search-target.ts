@@ -265,7 +265,7 @@ export interface SearchedState {
 /** `state`, `table`: where they were asked for. */
 export interface StatedAnswer extends SearchAnswer {
   readonly state?: SearchedState;
-  /** Of `rows`: the name of the SQL table, and its columns. */
+  /** The SQL table of `rows`, and its columns. */
   readonly table?: { readonly name: string; readonly columns: readonly Pick<Column, 'name' | 'type'>[] };
 }
 

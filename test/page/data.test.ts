@@ -1,6 +1,9 @@
+import { chromium } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type DataWorld, longText, masked, openDataWorld, seen } from '../support/page/data-world.ts';
 import { type Actor, openActor } from '../support/page/actor.ts';
+import { expectConsole, usePage } from '../support/page/expect-console.ts';
+import { findChromium } from '../support/page/find-chromium.ts';
 import { serveUi } from '../support/page/served-ui.ts';
 import { askPostgres, type PrivatePostgres, startPostgres } from '../support/postgres.ts';
 import { querySqliteSink } from '../../src/sinks/sqlite/readers.ts';
@@ -240,4 +243,28 @@ it('answers each of many requests at once, if only with "try again"', async () =
   }
   expect(answers.some(({ status }) => status === 200)).toBe(true);
   expect((await anna.ask('/data/shop/lists')).status).toBe(200);
+});
+
+const program = findChromium();
+
+it.skipIf(program === null)('keeps to the rules of the console in a browser', async () => {
+  await using open = await serveUi({ config: world.open });
+  const browser = await chromium.launch({ executablePath: program ?? '', args: ['--no-sandbox'] });
+  try {
+    await usePage(browser, {}, async (page) => {
+      const rules = { at: 'Data', values: 'td, th, dd, ins, del, .record h1' } as const;
+      await page.goto(`${open.url}/data`);
+      await page.getByRole('link', { name: 'shop' }).click();
+      await expectConsole(page, rules);
+      await page.locator('#filter').fill('web_id = 20');
+      await page.keyboard.press('Enter');
+      await page.locator('tbody a').click();
+      await expectConsole(page, rules);
+      await page.getByRole('link', { name: 'Close' }).click();
+      await page.getByText('Not storable').click();
+      await expectConsole(page, rules);
+    });
+  } finally {
+    await browser.close();
+  }
 });
