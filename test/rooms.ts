@@ -124,6 +124,7 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
     'core',
     'definitions',
     'files/private-file.ts',
+    'files/replace-text.ts',
     'http/guard-address.ts',
     'telemetry',
     'settings',

@@ -60,6 +60,18 @@ export interface PreparedAct {
   readonly button?: string;
   /** The rows that it would delete. */
   readonly rows?: RowsAtStake;
+  /** The lines of the config that it would change; `obstacle`: why only a person can. */
+  readonly edit?: {
+    readonly file: string;
+    readonly lines: readonly string[];
+    readonly obstacle: string | null;
+  };
+  /** Choices of which it needs one, by a parameter of its address; `chosen` is empty until then. */
+  readonly choices?: {
+    readonly param: string;
+    readonly options: ReadonlyMap<string, string>;
+    readonly chosen: string;
+  };
   /** Opened for `do`. The caller disposes it, whether or not the act was done. */
   readonly needs?: AsyncDisposable;
   readonly do: (how: ActHow) => Promise<void>;

@@ -8,7 +8,7 @@ import { refuseTodos } from '../definitions/definition.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
 import { probePage } from '../engine/try-listing.ts';
 import { chosenConnectors, sinksOf } from '../settings/choices.ts';
-import { checkTargets } from '../settings/load-settings.ts';
+import { checkTargets, secretsOf, withParts } from '../settings/load-settings.ts';
 import { maskGaps } from '../settings/mask-settings.ts';
 import type {
   ConnectorSettings,
@@ -26,6 +26,7 @@ import {
 } from '../sinks/sink-errors.ts';
 import type { ConnectorSource } from '../source/source.ts';
 import { count, counted, printable, roughly } from '../telemetry/format.ts';
+import { createScrubber } from '../telemetry/scrubber.ts';
 import type { App } from './app.ts';
 import { checkAddress, storedOrigin } from './connector-address.ts';
 import { keylessText, readOverview, unfinishedPurgeText } from './connector-states.ts';
@@ -47,6 +48,41 @@ export function withConnectors<Of extends LocalSettings>(settings: Of, names: re
     ),
     sinks: new Map(sinksOf(chosen).map((sink) => [sink.name, sink])),
   };
+}
+
+/** The time for a check on a page, and the part of it for pages of the service. */
+const plannedWithinMs = 30_000;
+const plannedPagesMs = 20_000;
+
+/**
+ * Checks a connector that is not in the config yet, with its sink, within 30 seconds. No secret of the config stands in
+ * the results. Rejects only when it is interrupted.
+ */
+export async function checkPlanned(
+  { name, settings }: Pick<ConnectorSettings, 'name'> & { readonly settings: LocalSettings },
+  context: CheckContext,
+) {
+  const atMs = context.clock.now();
+  const within = AbortSignal.any([context.signal, AbortSignal.timeout(plannedWithinMs)]);
+  const scrubber = createScrubber();
+  for (const secret of secretsOf(settings)) scrubber.register(secret);
+  const results: CheckResult[] = [];
+  const add = (result: CheckResult): void => {
+    if (['config', 'definitions'].includes(result.what)) return;
+    results.push({ ...result, detail: scrubber.scrub(result.detail) });
+  };
+  try {
+    const isOther = (at: string): boolean =>
+      at.startsWith('connectors.') && !at.startsWith(`connectors.${name}.`);
+    const missing = settings.missing.filter(({ path }) => !isOther(path));
+    const one = withConnectors(withParts({ ...settings, missing }, 'access', 'redis'), [name]);
+    await runChecks({ ...context, signal: within, pagesWithinMs: plannedPagesMs }, one, false, add);
+  } catch (error) {
+    context.signal.throwIfAborted();
+    const late = skipped('more checks', `the ${roughly(plannedWithinMs)} for them are over`);
+    add(within.aborted ? late : failed('check', error));
+  }
+  return { results, atMs, tookMs: context.clock.now() - atMs };
 }
 
 const passed = resultOf('ok');

@@ -180,3 +180,12 @@ export function isFromHere({ headers }: FastifyRequest): boolean {
   if (headers.origin === undefined) return true;
   return URL.canParse(headers.origin) && new URL(headers.origin).host === headers.host;
 }
+
+/** Whether no one else reads what a browser sends: it comes by https up to a proxy, or from this machine itself. */
+export function isSealed({ headers, ip }: FastifyRequest): boolean {
+  const scheme = headers['x-forwarded-proto'];
+  if (scheme !== undefined) return scheme === 'https';
+  const isProxied = headers['x-forwarded-for'] !== undefined || headers.forwarded !== undefined;
+  const isHere = /^(localhost|127\.0\.0\.1|\[::1\])(:\d+)?$/i.test(headers.host ?? '');
+  return !isProxied && isHere && /^(::ffff:)?127\.|^::1$/.test(ip);
+}

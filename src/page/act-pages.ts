@@ -1,3 +1,4 @@
+import { basename } from 'node:path';
 import { html, type SafeHtml } from '@remix-run/html-template';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
@@ -24,12 +25,11 @@ import {
   textLines,
 } from './layout.ts';
 
-interface ActRoutes extends Omit<PageActWorld, 'signal'> {
+export interface ActRoutes extends PageActWorld {
   readonly access: PageAccess;
   readonly world: (request: FastifyRequest) => PageWorld;
   readonly deeds: Deeds;
   readonly log: JobLog;
-  readonly parse: (query: unknown) => ActQuery;
 }
 
 export const actRoute = '/act/:name';
@@ -42,50 +42,36 @@ const actForm = z
 
 /** An act that takes longer goes on while its page is shown. */
 const waitedMs = 1_500;
+/** The same where the config is read again for it. */
+const reloadMs = 4_000;
 
 /**
  * Acts of a person on a page: GET describes the act, POST does it and leads back to the page that it came from, which
  * follows it to its end. Both need a token that may act. A POST also needs a form of this server: the browser says that
  * it is from here, it carries the form token of the session, and the announced act is still the one that would be done.
  */
-export function actRoutes(pages: FastifyInstance, options: ActRoutes): void {
-  const { access, log, world, deeds, watched, clock } = options;
-  const closing = new AbortController();
-  pages.addHook('preClose', async () => closing.abort());
-  const actWorld: PageActWorld = { ...options, signal: closing.signal };
-
+export function actRoutes(
+  pages: FastifyInstance,
+  options: ActRoutes & { readonly parse: (query: unknown) => ActQuery },
+): void {
+  const { world } = options;
   const answer = async (request: FastifyRequest, reply: FastifyReply, body: unknown) => {
     const now = world(request);
-    const { visitor } = now;
     const query = options.parse(request.query);
-    const back = backOf(query);
-    const refused = (message: string): Promise<FastifyReply> =>
-      sendPage(reply.code(403), undonePage(message, back, now));
-    if (visitor === null) return await refused(readOnly);
-    if (!mayAct(visitor)) {
-      log.warn(
-        { who: visitor.name, act: request.url.slice(0, 200) },
-        'an act was refused: the token may not act',
-      );
-      return await refused(`The token "${visitor.name}" may not act.`);
-    }
+    const form = body === null ? null : actForm.parse(body);
     const asked = actName.parse(request.params).name;
     const name = actNames.find((one) => one === asked);
+    const back = name === 'remove' ? '' : backOf(query);
+    const refused = refusal(request, now, options, form?.token ?? null, back);
+    if (refused !== null) return await sendPage(reply.code(403), refused);
     if (name === undefined) throw usage(`There is no act "${asked}".`);
-    const form = body === null ? null : actForm.parse(body);
-    if (form !== null && !(isFromHere(request) && access.isFormOf(request, form.token))) {
-      return await refused('The form is of another page or another session. Open it again from here.');
-    }
-    const begin = async (title: string): Promise<Deed> =>
-      deeds.begin({ visitor: now.formToken, title, atMs: clock.now(), before: await runsBefore(watched) });
-    const leadBack = (deed: Deed): FastifyReply => reply.redirect(withDeed(back, deed.id), 303);
     let act: PreparedAct;
     try {
-      act = await prepareAct(name, query, actWorld);
+      act = await prepareAct(name, query, options);
     } catch (error) {
       if (!(error instanceof SyncError)) throw error;
-      if (form !== null) return leadBack(ended(await begin(name), error.message));
-      const isRefused = error.code === 'USAGE' || error.code === 'CONNECTOR_BUSY';
+      if (form !== null) return leadBack(ended(await begin(name, now, options), error.message), back, reply);
+      const isRefused = ['USAGE', 'CONNECTOR_BUSY', 'CONFIG_INVALID'].includes(error.code);
       return await sendPage(reply.code(isRefused ? 409 : 503), undonePage(error.message, back, now));
     }
     const seen = fingerprint(act);
@@ -95,20 +81,65 @@ export function actRoutes(pages: FastifyInstance, options: ActRoutes): void {
       const shown = { address, seen, back, hasChanged: form !== null };
       return await sendPage(reply.code(form === null ? 200 : 409), confirmPage(act, shown, now));
     }
-    const deed = await begin(act.title);
-    const done = doAct(act, deed, { who: visitor.name, reason: form.reason }, log).then(() => {
-      log.info(
-        { who: visitor.name, act: name, of: act.of.slice(0, mostLogged), end: deed.state },
-        'done from a page',
-      );
-    });
-    const over = new AbortController();
-    await Promise.race([done, slept(systemClock, waitedMs, over.signal)]);
-    over.abort();
-    return leadBack(deed);
+    return leadBack(await carryOut(act, { name, reason: form.reason }, now, options), back, reply);
   };
   pages.get(actRoute, async (request, reply) => await answer(request, reply, null));
   pages.post(actRoute, async (request, reply) => await answer(request, reply, request.body ?? {}));
+}
+
+/**
+ * The page for a visitor who may not act; null: this one may. `formToken`: that of a form that was sent, null: none
+ * was. `back`: where the page leads, from the root.
+ */
+export function refusal(
+  request: FastifyRequest,
+  now: PageWorld,
+  { access, log }: Pick<ActRoutes, 'access' | 'log'>,
+  formToken: string | null,
+  back = '',
+): string | null {
+  const { visitor } = now;
+  if (visitor === null) return undonePage(readOnly, back, now);
+  if (!mayAct(visitor)) {
+    const act = request.url.slice(0, 200);
+    log.warn({ who: visitor.name, act }, 'an act was refused: the token may not act');
+    return undonePage(`The token "${visitor.name}" may not act.`, back, now);
+  }
+  if (formToken === null || (isFromHere(request) && access.isFormOf(request, formToken))) return null;
+  return undonePage('The form is of another page or another session. Open it again from here.', back, now);
+}
+
+/** Does the act in the name of the visitor. Resolves after a moment: the page that the deed is shown on follows it. */
+export async function carryOut(
+  act: PreparedAct,
+  { name, reason }: { readonly name: string; readonly reason: string },
+  now: PageWorld,
+  options: ActRoutes,
+): Promise<Deed> {
+  const { log } = options;
+  const who = now.visitor?.name ?? '';
+  const deed = await begin(act.title, now, options);
+  const done = doAct(act, deed, { who, reason }, log).then(() => {
+    log.info({ who, act: name, of: act.of.slice(0, mostLogged), end: deed.state }, 'done from a page');
+  });
+  const over = new AbortController();
+  await Promise.race([done, slept(systemClock, act.edit === undefined ? waitedMs : reloadMs, over.signal)]);
+  over.abort();
+  return deed;
+}
+
+async function begin(title: string, { formToken }: PageWorld, { deeds, watched, clock }: ActRoutes) {
+  return deeds.begin({
+    visitor: formToken,
+    title,
+    atMs: clock.now(),
+    before: await runsBefore(watched),
+  });
+}
+
+/** Leads to a page of this server, named from its root, which follows the deed. */
+export function leadBack({ id }: Deed, back: string, reply: FastifyReply): FastifyReply {
+  return reply.redirect(withDeed(back, id), 303);
 }
 
 /** Never rejects: the deed has what came of it. */
@@ -183,7 +214,7 @@ function confirmPage(act: PreparedAct, form: ConfirmForm, world: PageWorld): str
     }
     <input type="hidden" name="token" value="${world.formToken}" />
     <input type="hidden" name="seen" value="${form.seen}" />
-    ${textLines(act.says)} ${rowsAtStake(act, world)}
+    ${textLines(act.says)} ${rowsAtStake(act, world)} ${choicesOf(act, form.address)} ${linesOf(act)}
     ${
       act.asksReason === true
         ? html`<p class="field">
@@ -200,10 +231,46 @@ function confirmPage(act: PreparedAct, form: ConfirmForm, world: PageWorld): str
     }
     <div class="acts">
       <a class="btn" href="${root}${form.back}" data-close autofocus>No, go back</a>
-      <button class="primary">${act.button ?? act.title}</button>
+      ${
+        act.choices?.chosen === '' || (act.edit?.obstacle ?? null) !== null
+          ? ''
+          : html`<button class="primary">${act.button ?? act.title}</button>`
+      }
     </div>
   </form>`;
   return page({ title: act.title, root, at: null, main, isLive: false }, world);
+}
+
+/** Links to the same page with another choice. */
+function choicesOf({ choices }: PreparedAct, address: string): SafeHtml | '' {
+  if (choices === undefined) return '';
+  const { param, options, chosen } = choices;
+  const [name = '', search = ''] = address.split('?');
+  const link = (value: string): string => {
+    const params = new URLSearchParams(search);
+    params.set(param, value);
+    return `${name}?${params.toString()}`;
+  };
+  return html`<nav class="chips" aria-label="Choices">
+    ${[...options].map(([value, text]) => html`<a class="chip" href="${link(value)}" ${value === chosen ? html`aria-current="true"` : ''}>${text}</a>`)}
+  </nav>`;
+}
+
+/** The lines of the config that the act would change. */
+function linesOf({ edit }: PreparedAct): SafeHtml | '' {
+  if (edit === undefined) return '';
+  const { file, lines, obstacle } = edit;
+  return html`<p class="soft">
+      ${obstacle === null ? '' : html`<b>${printable(obstacle)}.</b> Change it there by hand: `}In
+      <code>${basename(file)}</code>, comments stay:
+    </p>
+    <pre class="log" tabindex="0">${lines.map((line) => html`${diffLine(line)}${lineEnd}`)}</pre>`;
+}
+
+const lineEnd = '\n';
+
+function diffLine(line: string): SafeHtml {
+  return line.startsWith('+') ? html`<ins>${printable(line)}</ins>` : html`<del>${printable(line)}</del>`;
 }
 
 /** Some of the rows that the act would change. */

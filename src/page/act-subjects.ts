@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
 import * as acts from '../app/acts.ts';
+import { editActs, type EditWorld } from '../app/config-edits.ts';
 import { findRun } from '../app/find-run.ts';
 import type { WatchedSinks } from '../app/watch-sinks.ts';
 import { usage } from '../core/errors.ts';
@@ -13,11 +14,13 @@ export interface ActQuery extends Pick<OverviewQuery, 'q' | 'state'> {
   readonly connector: string;
   readonly run: string;
   readonly target: string;
+  /** The chosen schedule; empty: none yet. */
+  readonly every: string;
   /** The page that it is asked on, from the root; empty: that of its subject. */
   readonly back: string;
 }
 
-export interface PageActWorld extends acts.ActWorld {
+export interface PageActWorld extends EditWorld {
   readonly watched: WatchedSinks;
 }
 
@@ -46,6 +49,10 @@ export async function prepareAct(
       const act = await acts.connectorActs[name](connectors, world);
       return { ...act, says: [...act.says, ...rest] };
     }
+    case 'schedule':
+      return editActs.schedule(connectorNamed(settings, query.connector), world, query.every);
+    case 'remove':
+      return await editActs.remove(connectorNamed(settings, query.connector), world);
     case 'allow-deletes':
     case 'read-all':
     case 'check':

@@ -61,6 +61,8 @@ const verbs: Readonly<Record<ActionName, readonly [before: string, after?: strin
   'publish-now': ['Published into'],
   check: ['Checked'],
   'mark-known': ['Marked new fields as known of'],
+  add: ['Added', 'to the config'],
+  schedule: ['Changed the schedule of'],
   'copy-from': ['Copied', 'here from another sink'],
   'copy-to': ['Copied', 'to another sink'],
   'copy-discarded': ['Discarded an unfinished copy of'],

@@ -182,6 +182,8 @@ export const actNames = [
   'read-all',
   'check',
   'mark-known',
+  'schedule',
+  'remove',
 ] as const;
 export type ActName = (typeof actNames)[number];
 

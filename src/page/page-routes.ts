@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { html, type SafeHtml } from '@remix-run/html-template';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
+import type { ConfigEditing } from '../app/config-edits.ts';
 import { readRunDetails } from '../app/find-run.ts';
 import { openSearches } from '../app/stored-search.ts';
 import { type WatchedSinks, watchSinks } from '../app/watch-sinks.ts';
@@ -14,6 +15,7 @@ import { connectorNamed, entityTarget, targetNamed } from '../settings/choices.t
 import type { LocalSettings } from '../settings/settings.ts';
 import { actRoute, actRoutes } from './act-pages.ts';
 import { actionsPage, leastActions, mostActions, readActionsPage } from './actions-page.ts';
+import { addConnectorRoutes, addRoute } from './add-connector-page.ts';
 import { connectorPage, leastShown, mostShown, readConnectorPage } from './connector-page.ts';
 import { type Deeds, flashOf, flashState, openDeeds } from './flash.ts';
 import { maySeeValues, page, pageHeaders, type PageWorld, problemPage, sendPage } from './layout.ts';
@@ -32,6 +34,8 @@ export interface PageOptions {
   readonly clock: Clock;
   /** Acts of visitors that outlive these pages, when the config is read again. */
   readonly deeds?: Deeds | undefined;
+  /** Lets visitors who may act edit the config; absent: they cannot. */
+  readonly editing?: ConfigEditing;
 }
 
 /** The files that pages load, and their types. They hold nothing of the config. */
@@ -47,7 +51,7 @@ const files = [
  */
 export function servedPages(options: PageOptions): ServedPages {
   return {
-    formRoutes: new Set(['/login', '/logout', actRoute]),
+    formRoutes: new Set(['/login', '/logout', actRoute, addRoute]),
     add: (server, at) => addRoutes(server, options, at),
   };
 }
@@ -153,14 +157,9 @@ function addRoutes(server: FastifyInstance, options: PageOptions, at: PageServer
       mayRead: (request) => access.verdict(request) === 'right',
     });
     if (at.board !== null) pages.register(at.board, { prefix: '/board' });
-    actRoutes(pages, {
-      ...following,
-      access,
-      world,
-      deeds,
-      log: at.log,
-      parse: (query) => actQuery.parse(query),
-    });
+    const acting = { ...following, editing: options.editing ?? null, access, world, deeds, log: at.log };
+    actRoutes(pages, { ...acting, parse: (query) => actQuery.parse(query) });
+    addConnectorRoutes(pages, acting);
     answerProblems(pages, world);
   });
 }
@@ -382,7 +381,7 @@ const actionsQuery = z.object({
   shown: z.preprocess(one, z.coerce.number().int().min(leastActions).max(mostActions).catch(leastActions)),
 });
 
-const actQuery = filter.extend({ connector: text, run: text, target: text, back: address });
+const actQuery = filter.extend({ connector: text, run: text, target: text, every: text, back: address });
 
 const flashQuery = z.object({ did: text });
 

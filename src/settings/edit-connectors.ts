@@ -1,6 +1,7 @@
 import path from 'node:path';
 import { usage } from '../core/errors.ts';
-import { withoutYamlEntry, withYamlEntry } from '../definitions/edit-yaml.ts';
+import type { Definition } from '../definitions/definition.ts';
+import { withoutYamlEntry, withYamlEntry, withYamlMember } from '../definitions/edit-yaml.ts';
 import { readText } from '../definitions/read-yaml.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
 import { gatherConnectors, readWritten } from './config-files.ts';
@@ -31,12 +32,9 @@ export type ConnectorsPlace = ReturnType<typeof connectorsPlace>;
  * `chosen`: an absolute path. Throws USAGE where it is no file of the config and where one has to be chosen. The config
  * itself must be one that `readSettings` takes.
  */
-export function connectorsPlace({ file, env }: EditOptions, chosen: string | null) {
-  const main = readWritten(file, undefined, env);
-  const { files } = gatherConnectors(main, env);
-  const data = membersOf(main.data);
-  const isListed = Array.isArray(data['connectors']) || typeof data['connectors'] === 'string';
-  const possible = isListed ? files.slice(1).map(({ yaml }) => path.resolve(yaml.file)) : [file];
+export function connectorsPlace(options: EditOptions, chosen: string | null) {
+  const { file } = options;
+  const { files, data, isListed, possible } = writtenPlaces(options);
   const [only] = possible;
   if (chosen === null && (only === undefined || possible.length > 1)) {
     throw usage(
@@ -52,6 +50,16 @@ export function connectorsPlace({ file, env }: EditOptions, chosen: string | nul
   const own = files.find(({ yaml }) => path.resolve(yaml.file) === place);
   const defaults = { ...membersOf(data['defaults']), ...membersOf(membersOf(own?.data)['defaults']) };
   return { file: place, defaults: new Set(Object.keys(defaults)) };
+}
+
+/** The files that a new connector can go into, absolute: those with connectors, or the config itself. */
+export function writtenPlaces({ file, env }: EditOptions) {
+  const main = readWritten(file, undefined, env);
+  const { files } = gatherConnectors(main, env);
+  const data = membersOf(main.data);
+  const isListed = Array.isArray(data['connectors']) || typeof data['connectors'] === 'string';
+  const possible = isListed ? files.slice(1).map(({ yaml }) => path.resolve(yaml.file)) : [file];
+  return { files, data, isListed, possible };
 }
 
 /**
@@ -72,12 +80,86 @@ export function addedConnector(
   );
 }
 
+/** Members of a new connector's entry; absent ones are those of `defaults`, or not set. */
+interface AskedEntry {
+  readonly definition?: string | undefined;
+  readonly id?: string | undefined;
+  readonly workspace?: string | undefined;
+  /** Absent where several sinks leave a choice. */
+  readonly sink?: string | undefined;
+  /** References by field, as `environmentReference` and `secretReference` make them. */
+  readonly credentials?: Readonly<Record<string, string>> | undefined;
+  readonly exclude?: readonly string[];
+  readonly schedule: { readonly every?: string; readonly cron?: string; readonly timezone?: string };
+  readonly freshWithin?: string | undefined;
+}
+
+/** Makes the entry for `connectors` in the config. The only sink is named, unless `defaults` has one. */
+export function connectorEntry(
+  { sinks }: Pick<LocalSettings, 'sinks'>,
+  { defaults }: ConnectorsPlace,
+  { definition, id, workspace, credentials, sink, exclude = [], schedule, freshWithin }: AskedEntry,
+) {
+  const [onlySink] = sinks.keys();
+  const ownSink = sink ?? (defaults.has('sink') ? undefined : onlySink);
+  return {
+    ...(definition === undefined ? {} : { definition }),
+    ...(id === undefined ? {} : { id }),
+    ...(workspace === undefined ? {} : { workspace }),
+    ...(credentials === undefined ? {} : { credentials }),
+    ...(ownSink === undefined ? {} : { sink: ownSink }),
+    ...(Object.keys(schedule).length === 0 ? {} : { schedule }),
+    ...(freshWithin === undefined ? {} : { freshWithin }),
+    ...(exclude.length === 0 ? {} : { exclude }),
+  };
+}
+
+/** Null for anything that is no name of a variable. */
+export function environmentReference(name: string): string | null {
+  return /^[A-Za-z_]\w*$/.test(name) ? `\${${name}}` : null;
+}
+
+/** A secret file, absolute, as a file of the config refers to it; null where its path cannot be written so. */
+export function secretReference(config: string, file: string): string | null {
+  const shown = path.relative(path.dirname(config), file);
+  return /[{}]/.test(shown) ? null : `\${file:${shown.startsWith('.') ? shown : `./${shown}`}}`;
+}
+
+/** The variable that usually holds a field of the credentials. */
+export function usualVariable(
+  { name, aliases: [alias] }: Pick<Definition, 'name' | 'aliases'>,
+  field: string,
+) {
+  return `${alias ?? name}_${field}`.replaceAll(/[^A-Za-z0-9]+/g, '_').toUpperCase();
+}
+
+/** The definition's name, with a number where a connector of the config has it. */
+export function freeName({ connectors }: Pick<LocalSettings, 'connectors'>, definition: string): string {
+  const taken = new Set<string>([...connectors.keys()].map((name) => name.replaceAll('-', '_')));
+  let name = definition;
+  for (let number = 2; taken.has(name.replaceAll('-', '_')); number += 1) name = `${definition}-${number}`;
+  return name;
+}
+
+/** Changes the schedule of an existing connector; null: it has none of its own. Throws as `addedConnector`. */
+export function rescheduledConnector(
+  options: EditOptions,
+  name: string,
+  schedule: Readonly<Record<string, string>> | null,
+): ConfigEdit {
+  return entryEdit(options, name, (text) => withYamlMember(text, ['connectors', name, 'schedule'], schedule));
+}
+
 /** Removes an existing connector from the config. Throws as `addedConnector`. */
 export function removedConnector(options: EditOptions, name: string): ConfigEdit {
+  return entryEdit(options, name, (text) => withoutYamlEntry(text, 'connectors', name));
+}
+
+function entryEdit(options: EditOptions, name: string, edited: (text: string) => string | null): ConfigEdit {
   const config = gatherConnectors(readWritten(options.file, undefined, options.env), options.env);
   const file = path.resolve(String(config.placeOf(['connectors', name])[0]));
   const before = existingText(file);
-  return checkedEdit(options, { file, before, after: withoutYamlEntry(before ?? '', 'connectors', name) });
+  return checkedEdit(options, { file, before, after: edited(before ?? '') });
 }
 
 function checkedEdit(

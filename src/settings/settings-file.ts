@@ -288,6 +288,10 @@ const httpFile = strictObject({
     description:
       'Names that browsers reach worker --http and ui by, besides those of this machine: of a proxy, say',
   }),
+  secretsFolder: orNull(z.string().min(1)).meta({
+    description:
+      'Folder for secret files of connectors that are added from the pages, and for credentials that a person types there',
+  }),
   connectorSeries: z
     .enum(['all', 'attention'])
     .default('all')

@@ -16,6 +16,8 @@ export type ActionName =
   | 'cancel'
   | 'reset'
   | 'remove'
+  | 'add'
+  | 'schedule'
   | 'adopt'
   | 'undo'
   | 'purge'

@@ -13,7 +13,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect } from 'vitest';
 import { formatProblem, ProblemsError } from '../../src/core/problems.ts';
 import { buildDefinition } from '../../src/definitions/definition.ts';
-import { withoutYamlEntry, withYamlEntry } from '../../src/definitions/edit-yaml.ts';
+import { withoutYamlEntry, withYamlEntry, withYamlMember } from '../../src/definitions/edit-yaml.ts';
 import {
   builtInDefinitionsFolder,
   loadDefinitions,
@@ -493,5 +493,42 @@ describe('an entry removed from a YAML file', () => {
     for (const line of ['{ a: {}, c: {} }', '{ c: {}, a: {} }', '{ a: {} }']) {
       expect(withoutYamlEntry(`connectors: ${line}\n`, 'connectors', 'a')).toBeNull();
     }
+  });
+});
+
+describe('a member of an entry of a YAML file', () => {
+  const every = { every: '1d' };
+
+  it.each([
+    ['changed', 'a: { x: 1, s: { every: 1h }, y: 2 } # one', 'a: { x: 1, s: { every: 1d }, y: 2 } # one'],
+    ['added', 'a: { x: 1 } # one', 'a: { x: 1, s: { every: 1d } } # one'],
+    [
+      'changed in a block',
+      'a:\n    s: { every: 1h } # why\n    x: 1',
+      'a:\n    s: { every: 1d } # why\n    x: 1',
+    ],
+    ['changed from a block', 'a:\n    s:\n      every: 1h\n    x: 1', 'a:\n    s: { every: 1d }\n    x: 1'],
+    ['added to a block', 'a:\n    x: 1 # one\n  # b:', 'a:\n    x: 1 # one\n    s: { every: 1d }\n  # b:'],
+  ])('is %s', (_how, before, after) => {
+    const written = (text: string): string => `connectors:\n  ${text}\nwatch: true\n`;
+    expect(withYamlMember(written(before), ['connectors', 'a', 's'], every)).toBe(written(after));
+  });
+
+  it.each([
+    ['first', 'a: { s: { every: 1h }, y: 2 }', 'a: { y: 2 }'],
+    ['last', 'a: { x: 1, s: { every: 1h } }', 'a: { x: 1 }'],
+    ['in a block', 'a:\n    s: { every: 1h }\n    # two\n    x: 1', 'a:\n    # two\n    x: 1'],
+    ['nowhere', 'a: { x: 1 }', 'a: { x: 1 }'],
+  ])('is removed: %s', (_where, before, after) => {
+    expect(withYamlMember(`connectors:\n  ${before}`, ['connectors', 'a', 's'], null)).toBe(
+      `connectors:\n  ${after}`,
+    );
+  });
+
+  it('is left where others refer to it, and where there is no such entry', () => {
+    const anchors = 'connectors:\n  a: { s: &s { every: 1h } }\n  b: { s: *s }\n';
+    expect(withYamlMember(anchors, ['connectors', 'a', 's'], every)).toBeNull();
+    expect(withYamlMember('connectors: {}\n', ['connectors', 'a', 's'], every)).toBeNull();
+    expect(withYamlMember('connectors: { a: *x }\n', ['connectors', 'a', 's'], every)).toBeNull();
   });
 });

@@ -255,6 +255,7 @@ it('has the tokens of the config by name', () => {
   const named = { name: 'bob', may: ['pages'], token: secret };
   const http = {
     hosts: [],
+    secretsFolder: null,
     connectorSeries: 'all',
     tokens: { bob: { may: ['pages'], token: secret } },
   } as const;

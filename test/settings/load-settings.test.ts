@@ -97,7 +97,13 @@ describe('loading settings', () => {
     expect(settings.guards).toEqual({ maxDeleteShare: 0.2, minDeleteRows: 20 });
     expect(settings.redis).toMatchObject({ isConfigured: false, prefix: 'connector-sync' });
     expect(settings.redis.url.reveal()).toBe('redis://127.0.0.1:6379');
-    expect(settings.http).toEqual({ token: null, tokens: {}, hosts: [], connectorSeries: 'all' });
+    expect(settings.http).toEqual({
+      token: null,
+      tokens: {},
+      hosts: [],
+      secretsFolder: null,
+      connectorSeries: 'all',
+    });
     expect(newsletter).toMatchObject({
       concurrency: 4,
       requestsPerSecond: 10,

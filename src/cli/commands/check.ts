@@ -3,7 +3,7 @@ import type { ErrorCode } from '../../core/errors.ts';
 import { printable } from '../../telemetry/format.ts';
 import { showLive } from '../../telemetry/progress.ts';
 import { command, type CommandContext } from '../command.ts';
-import { exitCodeOfErrorCode, exitCodes, gravestExitCode } from '../output/exit-codes.ts';
+import { type ExitCode, exitCodeOfErrorCode, exitCodes, gravestExitCode } from '../output/exit-codes.ts';
 import { showWaits } from '../output/show-run.ts';
 import { marks } from '../output/text-table.ts';
 
@@ -21,7 +21,7 @@ Examples:
     const found = await runChecks(checkContext(context), settings, isDeep, ({ state, what, detail }) =>
       terminal.print(`${marks[state]} ${what}: ${printable(detail)}`),
     );
-    const results = found.map(({ code, ...result }) => ({
+    const results = found.map(({ code, ...result }): CheckResult => ({
       ...result,
       exitCode: result.state === 'failed' ? exitCodeOfFailure(code) : exitCodes.ok,
       ...(code === undefined ? {} : { code }),
@@ -30,6 +30,16 @@ Examples:
     return gravestExitCode(results.map(({ exitCode }) => exitCode));
   },
 });
+
+/** One line of `check`. A warning names a possible later problem and changes no exit code. */
+interface CheckResult {
+  readonly what: string;
+  readonly state: 'ok' | 'warning' | 'failed' | 'skipped';
+  readonly detail: string;
+  readonly exitCode: ExitCode;
+  /** The code of a failure: problems of one code are of one kind. */
+  readonly code?: string;
+}
 
 function exitCodeOfFailure(code: ErrorCode | undefined) {
   return code === undefined ? exitCodes.failed : exitCodeOfErrorCode(code);

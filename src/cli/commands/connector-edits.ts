@@ -1,4 +1,4 @@
-import { dirname, relative, resolve } from 'node:path';
+import { relative, resolve } from 'node:path';
 import { reachQueues } from '../../app/reach-queues.ts';
 import { removeStored, storedConnector, type StoredConnector } from '../../app/remove-connector.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
@@ -15,9 +15,13 @@ import { connectorNamed, targetsOfConnector } from '../../settings/choices.ts';
 import {
   addedConnector,
   type ConfigEdit,
+  connectorEntry,
   connectorsPlace,
   type ConnectorsPlace,
+  environmentReference,
+  freeName,
   removedConnector,
+  secretReference,
 } from '../../settings/edit-connectors.ts';
 import { readSecretFile } from '../../settings/config-files.ts';
 import type { ConnectorSettings, LocalSettings } from '../../settings/settings.ts';
@@ -91,42 +95,42 @@ Examples:
 /** Makes the entry for `connectors` in the config. */
 function entryOf(
   { env, cwd }: CommandContext,
-  { sinks, definitions }: LocalSettings,
-  { file, defaults }: ConnectorsPlace,
+  settings: LocalSettings,
+  place: ConnectorsPlace,
   flags: FlagsOf<typeof options>,
 ) {
+  const { sinks, definitions } = settings;
+  const { defaults } = place;
   const { definition, id, workspace, every, cron, timezone, freshWithin } = flags;
   if (definition === undefined && !defaults.has('definition')) {
     throw usage(`--definition: expected a connector type; known are ${[...definitions.keys()].join(', ')}.`);
   }
-  const [onlySink, ...otherSinks] = sinks.keys();
-  const isSinkGiven = flags.sink !== undefined || defaults.has('sink');
-  if (!isSinkGiven && otherSinks.length > 0) {
+  if (flags.sink === undefined && !defaults.has('sink') && sinks.size > 1) {
     throw usage(`--sink: expected one of ${[...sinks.keys()].join(', ')}.`);
   }
   const credentials = {
     ...referred('--credentials-env', flags.credentialsEnv, (name) =>
-      /^[A-Za-z_]\w*$/.test(name) && (env[name] ?? '') !== '' ? name : null,
+      Object.hasOwn(env, name) && env[name] !== '' ? environmentReference(name) : null,
     ),
-    ...referred('--credentials-file', flags.credentialsFile, (name) => {
-      const path = relative(dirname(file), resolve(cwd, name));
-      return /[{}]/.test(path) ? null : `file:${path.startsWith('.') ? path : `./${path}`}`;
-    }),
+    ...referred('--credentials-file', flags.credentialsFile, (name) =>
+      secretReference(place.file, resolve(cwd, name)),
+    ),
   };
   const schedule = {
     ...(every === undefined ? {} : { every }),
     ...(cron === undefined ? {} : { cron }),
     ...(timezone === undefined ? {} : { timezone }),
   };
-  return {
-    ...(definition === undefined ? {} : { definition }),
-    ...(id === undefined ? {} : { id }),
-    ...(workspace === undefined ? {} : { workspace }),
-    ...(Object.keys(credentials).length === 0 ? {} : { credentials }),
-    ...(isSinkGiven && flags.sink === undefined ? {} : { sink: flags.sink ?? onlySink }),
-    ...(Object.keys(schedule).length === 0 ? {} : { schedule }),
-    ...(freshWithin === undefined ? {} : { freshWithin }),
-  };
+  const { sink } = flags;
+  return connectorEntry(settings, place, {
+    definition,
+    id,
+    workspace,
+    credentials,
+    sink,
+    schedule,
+    freshWithin,
+  });
 }
 
 /**
@@ -138,7 +142,7 @@ function referred(flag: string, given: readonly string[], referenceOf: (name: st
     given.map((text) => {
       const [, field, name = ''] = /^([A-Za-z0-9_-]+)=(.+)$/s.exec(text) ?? [];
       const reference = field === undefined ? null : referenceOf(name);
-      if (field !== undefined && reference !== null) return [field, `\${${reference}}`];
+      if (field !== undefined && reference !== null) return [field, reference];
       const expected =
         flag === '--credentials-env'
           ? 'field=VARIABLE with the name of a variable that is set here or in .env'
@@ -204,14 +208,6 @@ Examples:
     );
   },
 });
-
-/** The definition's name, with a number where a connector of the config has it. */
-function freeName({ connectors }: LocalSettings, definition: string): string {
-  const taken = new Set<string>(connectors.keys());
-  let name = definition;
-  for (let number = 2; taken.has(name); number += 1) name = `${definition}-${number}`;
-  return name;
-}
 
 const maxBytes = 65_536;
 

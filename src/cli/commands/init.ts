@@ -8,6 +8,7 @@ import {
   loadDefinition,
   loadDefinitions,
 } from '../../definitions/load-definitions.ts';
+import { usualVariable } from '../../settings/edit-connectors.ts';
 import { isSharedSink } from '../../settings/sink-settings.ts';
 import { command, type CommandContext, type FlagsOf, oneOf } from '../command.ts';
 import { shellWord } from '../environment.ts';
@@ -209,7 +210,6 @@ function directConnectors(names: readonly string[], cwd: string) {
 function directConnector(definition: Definition) {
   const { name, aliases } = definition;
   const service = aliases[0] ?? name;
-  const prefix = service.replaceAll(/[^A-Za-z0-9]+/g, '_').toUpperCase();
   const way = simplestWay(definition);
   const fields = [...(way?.fields ?? [])].filter(([, { isRequired }]) => isRequired);
   const others = definition.credentials.filter(({ title }) => title !== way?.title);
@@ -222,7 +222,7 @@ function directConnector(definition: Definition) {
     /** The name under which people know the service. */
     service,
     /** The credential fields, each with the variable that it is read from. */
-    variables: fields.map(([field]) => [field, `${prefix}_${field.toUpperCase()}`] as const),
+    variables: fields.map(([field]) => [field, usualVariable(definition, field)] as const),
   };
 }
 

@@ -2,10 +2,11 @@ import { tokensOf } from '../../monitor/page-access.ts';
 import type { MonitorContent } from '../../monitor/start-monitor.ts';
 import { openReloads } from '../../app/open-reloads.ts';
 import { type ListenAddress, parseListenAddress } from '../../monitor/listen-address.ts';
-import type { SettingsWith } from '../../settings/settings.ts';
+import type { LocalSettings, SettingsWith } from '../../settings/settings.ts';
 import { printable } from '../../telemetry/format.ts';
 import { aborted, command, type CommandContext } from '../command.ts';
 import { stderrLog } from '../environment.ts';
+import { registerSecrets } from '../load-config.ts';
 
 export const ui = command({
   options: {
@@ -48,8 +49,14 @@ export async function showPages(
   const { startMonitor } = await import('../../monitor/start-monitor.ts');
   const { openDeeds, servedPages } = await import('../../page/page-routes.ts');
   const deeds = openDeeds();
+  const editing = {
+    env: context.env,
+    hide: (changed: LocalSettings) => registerSecrets(changed, context.scrubber),
+    reload: async () => await reloads.reload(),
+    isWorker: false,
+  };
   const content = (shown: SettingsWith<'http'>): MonitorContent => ({
-    pages: servedPages({ settings: shown, program, clock, deeds }),
+    pages: servedPages({ settings: shown, program, clock, deeds, ...(isFollowing ? { editing } : {}) }),
     hosts: shown.http.hosts,
     tokens: tokensOf(shown.http),
   });

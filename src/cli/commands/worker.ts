@@ -3,11 +3,12 @@ import type { WorkerConfig } from '../../app/start-scheduled-runs.ts';
 import { type ErrorCode, SyncError, usage } from '../../core/errors.ts';
 import { type ListenAddress, parseListenAddress } from '../../monitor/listen-address.ts';
 import { connectorsMatching } from '../../settings/choices.ts';
-
+import type { LocalSettings } from '../../settings/settings.ts';
 import { printable } from '../../telemetry/format.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { aborted, command, type CommandContext, type FlagsOf, wholeNumber } from '../command.ts';
 import { stderrLog } from '../environment.ts';
+import { registerSecrets } from '../load-config.ts';
 import { errorDocument, exitCodeOfError, exitCodes } from '../output/exit-codes.ts';
 
 const mostRuns = 64;
@@ -75,6 +76,12 @@ async function workUntilStopped(
   const listen = listenAddressOf(flags.http);
   const pages = listen === null ? null : await import('../../page/page-routes.ts');
   const deeds = pages?.openDeeds();
+  const editing = {
+    env: context.env,
+    hide: (changed: LocalSettings) => registerSecrets(changed, context.scrubber),
+    reload: async () => await runs.reload(),
+    isWorker: true,
+  };
   const read = async (): Promise<WorkerConfig> => {
     const settings = await context.settings('access', 'redis', 'http');
     const served = connectorsMatching(settings, flags.connectors);
@@ -86,7 +93,7 @@ async function workUntilStopped(
     return {
       settings,
       serves: (name) => names.has(name),
-      ...(pages === null ? {} : { pages: pages.servedPages({ settings, program, clock, deeds }) }),
+      ...(pages === null ? {} : { pages: pages.servedPages({ settings, program, clock, deeds, editing }) }),
     };
   };
   const first = await read();

@@ -1,0 +1,302 @@
+import { hash, randomBytes } from 'node:crypto';
+import { accessSync, closeSync, constants, fsyncSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { SyncError, usage } from '../core/errors.ts';
+import { isConnectorName } from '../core/names.ts';
+import { ProblemsError } from '../core/problems.ts';
+import { namePattern } from '../definitions/check-names.ts';
+import { firstNames } from '../definitions/suggest-name.ts';
+import { openPrivateFile, syncDirectory } from '../files/private-file.ts';
+import { replaceText } from '../files/replace-text.ts';
+import { targetsOfConnector } from '../settings/choices.ts';
+import { readSecretFile } from '../settings/config-files.ts';
+import {
+  addedConnector,
+  type ConfigEdit,
+  connectorsPlace,
+  environmentReference,
+  removedConnector,
+  rescheduledConnector,
+  secretReference,
+  writtenPlaces,
+} from '../settings/edit-connectors.ts';
+import { secretsOf } from '../settings/load-settings.ts';
+import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
+import { openSink } from '../sinks/registry.ts';
+import type { Action } from '../sinks/requests.ts';
+import { counted } from '../telemetry/format.ts';
+import { type ActWorld, connectorActs, type PreparedAct } from './acts.ts';
+import { overviewOf, readOverviews } from './connector-states.ts';
+import { reachQueues } from './reach-queues.ts';
+
+/** Lets a process edit the config that it serves. */
+export interface ConfigEditing {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Hides the secrets of a changed config in everything that this process writes. */
+  readonly hide: (settings: LocalSettings) => void;
+  /** Reads the written config again, and puts it into force here. Never rejects. */
+  readonly reload: () => Promise<unknown>;
+  /** This process is one of the workers. */
+  readonly isWorker: boolean;
+}
+
+/** Null: this process cannot edit its config. */
+export type EditWorld = ActWorld & { readonly editing: ConfigEditing | null };
+
+/** Schedules to choose from: the value of `every`, and its name. */
+export const scheduleChoices: ReadonlyMap<string, string> = new Map([
+  ['15m', 'Every 15 min'],
+  ['30m', 'Every 30 min'],
+  ['1h', 'Every hour'],
+  ['1d', 'Every day'],
+  ['none', 'By hand only'],
+]);
+
+/** A change of the config that was checked, as a person sees it before it is written. */
+export type PlannedEdit = ReturnType<typeof plannedEdit>;
+
+/** Throws USAGE where this process cannot edit its config. */
+function editingOf({ editing, settings, program }: EditWorld) {
+  if (editing !== null) return { editing, file: settings.file, env: editing.env };
+  throw usage(`These pages cannot edit the config. Use "${program} connectors" in a terminal.`);
+}
+
+function plannedEdit(world: EditWorld, edit: ConfigEdit) {
+  editingOf(world).editing.hide(edit.settings);
+  return {
+    ...edit,
+    lines: changedLines(edit.before ?? '', edit.after),
+    /** Another content of the file has another one. */
+    seen: hash('sha256', JSON.stringify([edit.file, edit.before]), 'base64url'),
+    /** Why the file cannot be replaced here; null: it can. */
+    obstacle: obstacleAt(path.dirname(edit.file)) ?? (edit.before === null ? null : obstacleAt(edit.file)),
+  };
+}
+
+/** The lines that differ, with `-` or `+` before each. */
+function changedLines(before: string, after: string): readonly string[] {
+  const [old, now] = [before.split(/\r?\n/), after.split(/\r?\n/)];
+  const most = Math.min(old.length, now.length);
+  let same = 0;
+  while (same < most && old[same] === now[same]) same += 1;
+  let end = 0;
+  while (end < most - same && old.at(-1 - end) === now.at(-1 - end)) end += 1;
+  return [
+    ...old.slice(same, old.length - end).map((line) => `- ${line}`),
+    ...now.slice(same, now.length - end).map((line) => `+ ${line}`),
+  ];
+}
+
+function obstacleAt(place: string): string | null {
+  try {
+    accessSync(place, constants.W_OK);
+    return null;
+  } catch (error) {
+    return `${place} cannot be written (${error instanceof Error && 'code' in error ? String(error.code) : ''})`;
+  }
+}
+
+/** A worker first ends the runs of an older config. */
+const reloadWithinMs = 5_000;
+const workersWithinMs = 10_000;
+
+/**
+ * Writes the change and notes it in the sink of the connector, which is opened first: a change that cannot be noted is
+ * not written. Then puts it into force here, and has the other workers read it.
+ */
+async function writeEdit(
+  { file, before, after, obstacle, settings }: PlannedEdit,
+  { name, sink: sinkSettings }: ConnectorSettings,
+  action: Pick<Action, 'action' | 'detail'>,
+  world: EditWorld,
+  who: string,
+): Promise<void> {
+  const { clock, signal } = world;
+  const { editing, file: like } = editingOf(world);
+  if (obstacle !== null) throw usage(`${obstacle}. Nothing was changed: change it where it can be written.`);
+  {
+    await using sink = await openSink(sinkSettings, { clock, signal, who });
+    try {
+      replaceText({ file, before, after, like, nowMs: clock.now() });
+    } catch (error) {
+      if (error instanceof SyncError) throw error;
+      throw usage(`${file} cannot be written: ${String(error)}. Nothing was changed.`);
+    }
+    await sink.noteAction({ ...action, connector: name });
+  }
+  await using reached = await reachQueues(settings);
+  // Counted before this process reads the config again, with two workers for a moment.
+  const workers = (await reached.queues?.workers()) ?? 0;
+  await Promise.race([editing.reload(), clock.sleep(reloadWithinMs)]);
+  if (workers <= Number(editing.isWorker)) return;
+  // The signal of these pages has ended with them. A worker that is late gets the config later.
+  await reached.queues?.reload(AbortSignal.timeout(workersWithinMs)).catch(() => undefined);
+}
+
+/** Acts on one connector that change the config; what is stored stays. Throw as `addedConnector`. */
+export const editActs = {
+  /** `every`: one of `scheduleChoices`; any other text: none is chosen yet. */
+  schedule: (connector: ConnectorSettings, world: EditWorld, every: string): PreparedAct => {
+    const { name } = connector;
+    const title = `Change the schedule of ${name}`;
+    const choice = scheduleChoices.get(every)?.toLowerCase();
+    const choices = { param: 'every', options: scheduleChoices, chosen: choice === undefined ? '' : every };
+    const refuse = (): never => {
+      throw usage('Choose a schedule first.');
+    };
+    if (choice === undefined) {
+      editingOf(world);
+      return { title, says: [`How often is ${name} to be read?`], of: [name], choices, do: refuse };
+    }
+    const schedule = every === 'none' ? null : { every };
+    const edit = plannedEdit(world, rescheduledConnector(editingOf(world), name, schedule));
+    if (edit.after === edit.before) throw usage(`${name} has this schedule already, or that of "defaults".`);
+    return {
+      title,
+      says: [`${name} then runs ${choice}. A run in progress continues.`],
+      of: [name, every, edit.seen],
+      edit,
+      choices,
+      do: async ({ who, tell }) => {
+        await writeEdit(edit, connector, { action: 'schedule', detail: { to: every } }, world, who);
+        tell(`${name} now runs ${choice}`);
+      },
+    };
+  },
+  remove: async (connector: ConnectorSettings, world: EditWorld): Promise<PreparedAct> => {
+    const { name, sink } = connector;
+    const edit = plannedEdit(world, removedConnector(editingOf(world), name));
+    const rows = overviewOf(await readOverviews([connector]), connector)?.rows ?? 0;
+    const targets = targetsOfConnector(world.settings, name).map((target) => target.name);
+    return {
+      title: `Remove ${name} from the config`,
+      says: [
+        'It is no longer read, and these pages no longer show it. A run in progress stops at its next page.',
+        `${counted(rows, 'row')} of it stay in sink ${sink.name}. A connector that is added under this name again continues with them; "${world.program} connectors remove ${name} --data" drops them for good.`,
+        ...(targets.length === 0 ? [] : [`They leave ${firstNames(targets)} with the next publication.`]),
+      ],
+      of: [name, edit.seen],
+      edit,
+      do: async ({ who, tell }) => {
+        await writeEdit(edit, connector, { action: 'remove', detail: { from: 'config' } }, world, who);
+        tell(`${name} is removed from the config; what is stored of it stays in sink ${sink.name}`);
+      },
+    };
+  },
+};
+
+/** Checks a new connector in this file of the config. Throws as `addedConnector`, also for values that are missing here. */
+export function plannedConnector(
+  world: EditWorld,
+  file: string,
+  added: Parameters<typeof addedConnector>[2],
+) {
+  const edit = plannedEdit(world, addedConnector(editingOf(world), file, added));
+  const missing = edit.settings.missing.filter((one) => one.path.startsWith(`connectors.${added.name}.`));
+  if (missing.length > 0) throw new ProblemsError('CONFIG_INVALID', missing);
+  const connector = [...edit.settings.connectors.values()].find(({ name }) => name === added.name);
+  if (connector === undefined) throw new TypeError(`${added.name} was added and is not there`);
+  return { edit, connector };
+}
+
+/** Writes a new connector to the config, and has a worker run it. */
+export function addAct(
+  { edit, connector }: ReturnType<typeof plannedConnector>,
+  world: EditWorld,
+): PreparedAct {
+  const { name, definition, address } = connector;
+  return {
+    title: `Add ${name}`,
+    says: [],
+    of: [name, edit.seen],
+    edit,
+    do: async (how) => {
+      const detail = { definition: definition.name };
+      await writeEdit(edit, connector, { action: 'add', detail }, world, how.who);
+      if (address.kind === 'direct' && address.signIn !== null) {
+        return how.tell(`${name} is added. Now a person signs in: "${world.program} login ${name}"`);
+      }
+      how.tell(`${name} is added to ${path.basename(edit.file)}`);
+      const signal = AbortSignal.timeout(workersWithinMs);
+      try {
+        const run = await connectorActs['run-now']([connector], {
+          ...world,
+          signal,
+          settings: edit.settings,
+        });
+        await using _needs = run.needs;
+        await run.do(how);
+      } catch (error) {
+        if (!(error instanceof SyncError)) throw error;
+        how.tell(`No worker can run it now. Run it with "${world.program} sync ${name}"`, undefined, [
+          error.message,
+        ]);
+      }
+    },
+  };
+}
+
+/**
+ * A secret for a new connector, in a variable (`env`) or a file of the folder for secrets (`file`): its text, for its
+ * length alone, and how this file of the config refers to it. No secret of another part of the config.
+ */
+export function secretAt(world: EditWorld, kind: string, name: string, config: string) {
+  const { settings } = world;
+  const { env } = editingOf(world);
+  const folder = secretsFolder(settings);
+  const file =
+    kind === 'file' && folder !== null && /^\w[\w.-]{0,99}$/.test(name) ? path.join(folder, name) : null;
+  const variable = kind === 'env' && Object.hasOwn(env, name) ? (env[name] ?? '') : '';
+  const found = file === null ? ({ ok: true, value: variable } as const) : readSecretFile(file);
+  if (!found.ok) return found;
+  const reference = file === null ? environmentReference(name) : secretReference(config, file);
+  const refuse = (why: string) => ({ ok: false, why }) as const;
+  if (found.value === '' || reference === null) {
+    return refuse(
+      kind === 'env' ? 'no such variable is set where this server runs' : 'no such file is there',
+    );
+  }
+  const others = secretsOf({ ...settings, connectors: new Map(), publish: new Map() });
+  if (others.every((secret) => secret.reveal() !== found.value)) return { ...found, reference };
+  return refuse('this is the secret of another part of the config, which no service may get');
+}
+
+/** The folder for secrets of new connectors, absolute; null: the config names none. */
+export function secretsFolder({ file, parts: { http } }: LocalSettings): string | null {
+  return http.secretsFolder === null ? null : path.resolve(path.dirname(file), http.secretsFolder);
+}
+
+/**
+ * Stores a secret in a new file of the folder for secrets, for its owner alone; gives its name. Replaces nothing, and
+ * removes a file that it cannot write completely.
+ */
+export function storeSecret(folder: string, name: string, text: string): string {
+  const own = `${name}-${randomBytes(3).toString('hex')}`;
+  const file = path.join(folder, own);
+  try {
+    const descriptor = openPrivateFile(file);
+    try {
+      writeFileSync(descriptor, text);
+      fsyncSync(descriptor);
+    } catch (error) {
+      rmSync(file);
+      throw error;
+    } finally {
+      closeSync(descriptor);
+    }
+    syncDirectory(folder);
+  } catch (error) {
+    throw usage(`The secret cannot be stored: ${error instanceof Error ? error.message : String(error)}.`);
+  }
+  return own;
+}
+
+/** Where a new connector of this name goes. Throws USAGE for a name that it cannot have. */
+export function placeOfNew(world: EditWorld, name: string) {
+  if (!isConnectorName(name)) throw usage(`Name: expected ${namePattern('_ or -')}.`);
+  if (world.settings.connectors.has(name)) {
+    throw usage(`The config has a connector ${name} already. Choose another name.`);
+  }
+  const { file, env } = editingOf(world);
+  return connectorsPlace({ file, env }, writtenPlaces({ file, env }).possible[0] ?? file);
+}

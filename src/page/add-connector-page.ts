@@ -1,0 +1,466 @@
+import { basename } from 'node:path';
+import { html, type SafeHtml } from '@remix-run/html-template';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import * as z from 'zod';
+import {
+  addAct,
+  type EditWorld,
+  placeOfNew,
+  plannedConnector,
+  scheduleChoices,
+  secretAt,
+  secretsFolder,
+  storeSecret,
+} from '../app/config-edits.ts';
+import { type CheckResult, checkPlanned } from '../app/run-checks.ts';
+import { SyncError, usage } from '../core/errors.ts';
+import { ProblemsError } from '../core/problems.ts';
+import type { CredentialShape, Definition } from '../definitions/definition.ts';
+import { yamlEntry } from '../definitions/edit-yaml.ts';
+import { isSealed } from '../monitor/page-access.ts';
+import { connectorEntry, freeName, usualVariable } from '../settings/edit-connectors.ts';
+import type { LocalSettings } from '../settings/settings.ts';
+import { counted, printable } from '../telemetry/format.ts';
+import { type ActRoutes, carryOut, leadBack, refusal } from './act-pages.ts';
+import { callout, crumbs, moment, page, type PageWorld, sendPage, state, type StateLook } from './layout.ts';
+
+export const addRoute = '/add/:definition';
+
+/** Definitions may have hundreds of entities, and each is a field. */
+const maxFormBytes = 65_536;
+const addQuery = z.object({ q: z.string().max(200).catch(''), way: z.coerce.number().int().catch(0) });
+const addParams = z.object({ definition: z.string().max(200).default('') });
+const addFields = z.record(z.string().max(200), z.string().max(4_096).catch('')).catch({});
+type Fields = z.output<typeof addFields>;
+
+/**
+ * Adds a connector to the config: GET `/add` lists the types, GET `/add/<type>` asks for name and credentials, POST
+ * checks them and writes the connector where that is asked. Needs the right to act; a POST a form of this server, too.
+ */
+export function addConnectorRoutes(pages: FastifyInstance, options: ActRoutes): void {
+  const { settings, world } = options;
+  const answer = async (request: FastifyRequest, reply: FastifyReply, fields: Fields | null) => {
+    const now = world(request);
+    const refused = refusal(request, now, options, fields === null ? null : memberOf(fields, 'token'));
+    if (refused !== null) return await sendPage(reply.code(403), refused);
+    const { definition: name } = addParams.parse(request.params);
+    const query = addQuery.parse(request.query);
+    if (name === '') return await sendPage(reply, typesPage(settings, query.q, now));
+    const definition = settings.definitions.get(name);
+    if (definition === undefined) throw usage(`There is no connector type "${name}".`);
+    const ways = waysOf(definition, settings);
+    const index = query.way in ways ? query.way : 0;
+    const asked = { definition, ways, index, canType: isSealed(request), world: options };
+    if (fields === null) return await sendPage(reply, formPage(asked, { form: readForm(asked, null) }, now));
+    const outcome = await outcomeOf(asked, fields);
+    const { planned, form } = outcome;
+    const isAsked = memberOf(fields, 'do') === 'add' && planned?.edit.obstacle === null;
+    if (!isAsked) return await sendPage(reply, formPage(asked, outcome, now));
+    if (memberOf(fields, 'seen') !== planned.edit.seen) {
+      const why =
+        'Nothing was added, because the config has changed since you saw the lines. Look at them again.';
+      return await sendPage(reply.code(409), formPage(asked, { ...outcome, problems: [why] }, now));
+    }
+    const deed = await carryOut(addAct(planned, options), { name: 'add', reason: '' }, now, options);
+    const isAdded = deed.told.length > 0 || deed.state === 'doing';
+    return leadBack(deed, isAdded ? `connectors/${form.name}` : `add/${definition.name}`, reply);
+  };
+  pages.get('/add', async (request, reply) => await answer(request, reply, null));
+  pages.get(addRoute, async (request, reply) => await answer(request, reply, null));
+  pages.post(addRoute, { bodyLimit: maxFormBytes }, async (request, reply) =>
+    answer(request, reply, addFields.parse(request.body ?? {})),
+  );
+}
+
+/** A way to sign in; null: the Connector Execution API of the config has the credentials. */
+type Way = CredentialShape | null;
+
+interface Asked {
+  readonly definition: Definition;
+  readonly ways: readonly Way[];
+  /** The chosen one of `ways`. */
+  readonly index: number;
+  /** A secret may be typed into the form. */
+  readonly canType: boolean;
+  readonly world: EditWorld;
+}
+
+const noCredentials: CredentialShape = { title: 'No credentials', fields: new Map() };
+
+function waysOf({ upstream, credentials }: Definition, { parts }: LocalSettings): readonly Way[] {
+  const direct = upstream === null ? [] : credentials.length === 0 ? [noCredentials] : credentials;
+  return [...(parts.api === null ? [] : [null]), ...direct];
+}
+
+/** The filled-in form, without secrets. */
+type Form = ReturnType<typeof readForm>;
+
+/** `fields`: null for a form that no one has filled in yet. */
+function readForm({ definition, ways, index, world: { settings } }: Asked, fields: Fields | null) {
+  const given = (name: string, usual = ''): string =>
+    fields === null ? usual : memberOf(fields, name).trim();
+  const way = ways[index] ?? null;
+  const usual = way === null ? definition.entities : (definition.upstream?.entities ?? new Map());
+  const places = [...(way?.fields.keys() ?? [])].map((field) => {
+    const kind = given(`from.${field}`, 'env');
+    return [field, { kind, name: given(`at.${field}`, usualVariable(definition, field)) }] as const;
+  });
+  return {
+    name: given('name', freeName(settings, definition.name)),
+    id: given('id'),
+    sink: given('sink'),
+    every: scheduleChoices.has(given('every')) ? given('every') : '30m',
+    entities: [...definition.entities.keys()].filter((name) =>
+      fields === null ? usual.has(name) : memberOf(fields, `entity.${name}`) !== '',
+    ),
+    /** The places of the credentials, by field. */
+    places: new Map(places),
+  };
+}
+
+function memberOf(fields: Fields, name: string): string {
+  return Object.hasOwn(fields, name) ? (fields[name] ?? '') : '';
+}
+
+interface Outcome {
+  readonly form: Form;
+  readonly planned?: ReturnType<typeof plannedConnector>;
+  readonly checks?: Awaited<ReturnType<typeof checkPlanned>>;
+  /** Why it cannot be added as it is. */
+  readonly problems?: readonly string[];
+  /** The lines for a file that has to be edited by hand. */
+  readonly lines?: string;
+}
+
+/** Stores what was typed, and checks the connector; without a check of its service where it is to be added. */
+async function outcomeOf(asked: Asked, fields: Fields): Promise<Outcome> {
+  const form = readForm(asked, fields);
+  const { definition, ways, index, world } = asked;
+  let lines: string | undefined;
+  try {
+    const place = placeOfNew(world, form.name);
+    for (const field of form.places.keys())
+      storeTyped(asked, form, field, memberOf(fields, `typed.${field}`).trim());
+    const credentials = [...form.places.keys()].flatMap((field) => {
+      const reference = referenceOf(asked, form, field, place.file);
+      return reference === null ? [] : [[field, reference]];
+    });
+    const entry = connectorEntry(world.settings, place, {
+      definition: definition.name,
+      id: ways[index] === null ? form.id : undefined,
+      credentials: ways[index] === null ? undefined : Object.fromEntries(credentials),
+      sink: world.settings.sinks.has(form.sink) ? form.sink : undefined,
+      exclude: [...definition.entities.keys()].filter((name) => !form.entities.includes(name)),
+      schedule: form.every === 'none' ? {} : { every: form.every },
+    });
+    lines = yamlEntry('connectors', form.name, entry);
+    const planned = plannedConnector(world, place.file, { name: form.name, entry });
+    if (memberOf(fields, 'do') === 'add') return { form, planned };
+    const checked = { name: planned.connector.name, settings: planned.edit.settings };
+    return { form, planned, checks: await checkPlanned(checked, world) };
+  } catch (error) {
+    if (!(error instanceof SyncError)) throw error;
+    if (!(error instanceof ProblemsError))
+      return { form, problems: [error.message], ...(lines && { lines }) };
+    const own = `connectors.${form.name}.`;
+    return {
+      form,
+      problems: error.problems.map(({ path, message }) => `${path.replace(own, '')}: ${message}`),
+    };
+  }
+}
+
+/** Stores a secret that was typed, and lets the form refer to it. */
+function storeTyped({ canType, world }: Asked, { name, places }: Form, field: string, typed: string): void {
+  if (typed === '') return;
+  const folder = secretsFolder(world.settings);
+  if (folder === null || !canType) {
+    throw usage(
+      `${field}: a secret may be typed only over https or on this machine, with a folder for secrets.`,
+    );
+  }
+  if (/[\p{Cc}\p{Zl}\p{Zp}]/u.test(typed)) throw usage(`${field}: expected a text without line ends.`);
+  places.set(field, { kind: 'file', name: storeSecret(folder, `${name}.${field}`, typed) });
+}
+
+/** Null for a field that is left out. */
+function referenceOf(
+  { ways, index, world }: Asked,
+  { places }: Form,
+  field: string,
+  file: string,
+): string | null {
+  const { kind = '', name = '' } = places.get(field) ?? {};
+  const known = ways[index]?.fields.get(field);
+  if (name === '' && known?.isRequired === false) return null;
+  // A value that is written as it is refers to nothing.
+  if (kind === 'text' && known?.isSecret === false) return name.replaceAll('${', '$${');
+  const found = secretAt(world, kind, name, file);
+  if (found.ok) return found.reference;
+  throw usage(`${field}: ${found.why}.`);
+}
+
+const root = '../';
+const mostTypes = 100;
+
+function typesPage({ definitions, parts }: LocalSettings, q: string, world: PageWorld): string {
+  const text = q.trim().toLowerCase();
+  const found = [...definitions.values()].filter(({ name, title, aliases }) =>
+    [name, title, ...aliases].some((one) => one.toLowerCase().includes(text)),
+  );
+  const needs = ({ upstream, credentials: [way] }: Definition): string => {
+    if (upstream === null) return parts.api === null ? 'needs a Connector Execution API' : 'through the API';
+    return way === undefined ? 'open to all' : `needs: ${way.title}`;
+  };
+  const item = (address: string, name: string, more: string): SafeHtml =>
+    html`<li>
+      <a href="${address}"><b>${name}</b> <span class="soft">${more}</span></a>
+    </li>`;
+  const types = found.slice(0, mostTypes).map((one) => {
+    const entities = counted(one.entities.size, 'entity', 'entities');
+    return item(`add/${one.name}`, serviceOf(one), `${entities} · ${needs(one)}`);
+  });
+  const more = found.length - types.length;
+  const main = html`<form role="search" aria-label="Types">
+      <label class="unseen" for="type">Find among ${counted(definitions.size, 'type')}</label>
+      <input class="full" id="type" name="q" type="search" value="${q}" placeholder="Find a type" autofocus />
+    </form>
+    <ul class="panel pick">
+      ${types} ${item('#any', 'Any HTTP API', 'Write or import a definition')}
+    </ul>
+    ${more > 0 ? html`<p class="soft">and ${more} more: find them by name</p>` : ''}
+    <section id="any">
+      <h2>Any HTTP API</h2>
+      <p class="soft">
+        A definition file describes a service. Import one from an OpenAPI file or a Postman collection, and
+        name its folder in <code>definitions</code> of the config: then it is in this list.
+        <code>docs/adding-a-connector.md</code> shows each step.
+      </p>
+      <pre class="log" tabindex="0">${world.program} definitions import openapi.yaml -o definitions</pre>
+    </section>`;
+  return stepPage('type', 'Which service?', 0, crumbs([['./', 'Connectors']], 'Add'), main, world, './');
+}
+
+/** The name under which people know the service. */
+function serviceOf({ title, aliases, name }: Definition): string {
+  const [alias] = aliases;
+  return alias === undefined ? title || name : alias.charAt(0).toUpperCase() + alias.slice(1);
+}
+
+function stepPage(
+  title: string,
+  heading: string,
+  at: number,
+  path: SafeHtml,
+  content: SafeHtml,
+  world: PageWorld,
+  from = root,
+): string {
+  const steps = ['Type', 'Credentials', 'Check', 'First sync'].map((name, index) => {
+    if (index < at) return html`<li><span class="plus">✓</span> ${name}</li>`;
+    return html`<li ${index === at ? html`aria-current="step"` : ''}>${index + 1}. ${name}</li>`;
+  });
+  const main = html`<div class="narrow">
+    ${path}
+    <h1>${heading}</h1>
+    <ol class="key" aria-label="Steps">
+      ${steps}
+    </ol>
+    ${content}
+  </div>`;
+  return page({ title: `Add connector: ${title}`, root: from, at: '', main, isLive: false }, world);
+}
+
+function formPage(asked: Asked, outcome: Outcome, world: PageWorld): string {
+  const { form, checks, planned, problems = [] } = outcome;
+  const { name } = asked.definition;
+  const service = serviceOf(asked.definition);
+  // Without Redis it can be read by hand.
+  const isBad = ({ what, state: found }: CheckResult): boolean => found === 'failed' && what !== 'redis';
+  const isSound = checks !== undefined && !checks.results.some(isBad);
+  const verdict = `${form.name} ${isSound ? 'can be read' : 'cannot be read yet'}`;
+  const why = html`${problems.map((one) => html`<p role="alert">${printable(one)}</p>`)}`;
+  const path = [
+    [root, 'Connectors'],
+    [`${root}add`, 'Add'],
+  ] as const;
+  const main = html`${problems.length === 0 ? '' : callout('bad', 'Why it cannot be added', why)}
+    <form class="list" method="post" action="${name}?way=${asked.index}">
+      <input type="hidden" name="token" value="${world.formToken}" />
+      <div class="panel">
+        <div class="step">
+          ${formFields(asked, form)}
+          <p>
+            <button class="${isSound ? '' : 'primary'}" name="do" value="check">
+              ${checks === undefined ? 'Check' : 'Check again'}
+            </button>
+          </p>
+        </div>
+      </div>
+      ${checks === undefined ? '' : checkSection(checks, world)} ${addSection(outcome, isSound)}
+    </form>`;
+  const heading = checks === undefined ? `Add ${service}` : verdict;
+  return stepPage(service, heading, planned === undefined ? 1 : 2, crumbs(path, service), main, world);
+}
+
+function formFields(asked: Asked, form: Form): SafeHtml {
+  const { ways, index, definition, world } = asked;
+  const { sinks } = world.settings;
+  const all = [...definition.entities.keys()];
+  const tables = html`Tables start with <code>${form.name.replaceAll('-', '_')}__</code>. It cannot be changed
+    later.`;
+  const ids = html`<code>${world.program} connectors list</code> shows those that it has.`;
+  const chips = ways.map((way, at) => {
+    const current = at === index ? html`aria-current="true"` : '';
+    const text = way === null ? 'Through the API' : way.title;
+    return html`<a class="chip" href="${definition.name}?way=${at}" ${current}>${text}</a>`;
+  });
+  const unreadable = 'Only a Connector Execution API can read this type, and the config has no api.';
+  return html`${inputField('name', 'Name', form.name, tables)}
+    ${ways.length === 0 ? html`<p class="soft">${unreadable}</p>` : ''}
+    ${ways.length > 1 ? html`<nav class="chips" aria-label="Ways to sign in">${chips}</nav>` : ''}
+    ${ways[index] === null ? inputField('id', 'Id of the connector in the API', form.id, ids) : ''}
+    ${[...form.places.keys()].map((field) => credentialField(asked, form, field))}
+    ${
+      sinks.size > 1
+        ? selectField(
+            'sink',
+            'Where do its rows go?',
+            [...sinks.keys()].map((one) => [one, one]),
+            form.sink,
+          )
+        : ''
+    }
+    <details>
+      <summary>${form.entities.length} of ${counted(all.length, 'entity', 'entities')}</summary>
+      <ul>
+        ${all.map((name) => {
+          const checked = form.entities.includes(name) ? html`checked` : '';
+          return html`<li>
+            <label><input type="checkbox" name="entity.${name}" value="on" ${checked} /> ${name}</label>
+          </li>`;
+        })}
+      </ul>
+    </details>`;
+}
+
+function inputField(
+  name: string,
+  label: SafeHtml | string,
+  value: string,
+  hint: SafeHtml | string,
+  type = 'text',
+) {
+  const kept = type === 'password' ? 'new-password' : 'off';
+  return html`<p class="field">
+    <label for="${name}">${label}</label>
+    <input id="${name}" name="${name}" type="${type}" value="${value}" autocomplete="${kept}" />
+    <span class="hint">${hint}</span>
+  </p>`;
+}
+
+type Choices = Iterable<readonly [value: string, text: string]>;
+
+function options(choices: Choices, chosen: string) {
+  return [...choices].map(
+    ([value, text]) =>
+      html`<option value="${value}" ${value === chosen ? html`selected` : ''}>${text}</option>`,
+  );
+}
+
+function selectField(name: string, label: string, choices: Choices, chosen: string): SafeHtml {
+  return html`<p class="field">
+    <label for="${name}">${label}</label>
+    <span class="acts"
+      ><select id="${name}" name="${name}">
+        ${options(choices, chosen)}
+      </select></span
+    >
+  </p>`;
+}
+
+/** Where one field of the credentials is, and whether it is there. */
+function credentialField({ ways, index, world, canType }: Asked, { places }: Form, field: string): SafeHtml {
+  const { kind = '', name = '' } = places.get(field) ?? {};
+  const { isSecret = true, isRequired = true } = ways[index]?.fields.get(field) ?? {};
+  const folder = secretsFolder(world.settings);
+  const kinds: (readonly [string, string])[] = [['env', 'Environment']];
+  if (folder !== null) kinds.push(['file', `File in ${basename(folder)}`]);
+  if (!isSecret) kinds.push(['text', 'In the config']);
+  const found = kind === 'text' || name === '' ? null : secretAt(world, kind, name, world.settings.file);
+  const known =
+    found === null
+      ? ''
+      : found.ok
+        ? html`${state('ok', 'Found')}, ${counted(found.value.length, 'character')}.`
+        : html`${state('idle', 'Not there yet')}: ${printable(found.why)}.`;
+  const once = html`It goes to a new file in <code>${folder ?? ''}</code> for this server alone, and is never
+    shown.`;
+  return html`<p class="field">
+      <label for="at.${field}">Where is <code>${field}</code>?${isRequired ? '' : ' (not required)'}</label>
+      <span class="acts">
+        <select name="from.${field}" aria-label="Kind of place of ${field}">
+          ${options(kinds, kind)}
+        </select>
+        <input class="grow mono" id="at.${field}" name="at.${field}" value="${name}" autocomplete="off" />
+      </span>
+      <span class="hint">${known} Its name, not the secret itself.</span>
+    </p>
+    ${folder !== null && canType && isSecret ? inputField(`typed.${field}`, 'Or type it, once', '', once, 'password') : ''}`;
+}
+
+const checkWords: Readonly<Record<CheckResult['state'], readonly [StateLook, string]>> = {
+  ok: ['ok', 'Passed'],
+  warning: ['warn late', 'Warning'],
+  failed: ['bad', 'Failed'],
+  skipped: ['idle', 'Left out'],
+};
+
+function checkSection({ results, atMs, tookMs }: NonNullable<Outcome['checks']>, { nowMs }: PageWorld) {
+  const lines = results.map(
+    ({ state: found, what, detail }) =>
+      html`<li>${state(...checkWords[found])}<span>${printable(`${what}: ${detail}`)}</span></li>`,
+  );
+  return html`<section aria-labelledby="result">
+    <h2 id="result">Checked at ${moment(atMs, nowMs)}, in ${(tookMs / 1000).toFixed(1)} s</h2>
+    <ul class="panel checks">
+      ${lines}
+    </ul>
+  </section>`;
+}
+
+/** The lines that will be written, and the button that writes them; without it where a person has to. */
+function addSection({ form, planned, lines }: Outcome, isSound: boolean): SafeHtml | '' {
+  const added = planned?.edit.lines.map((line) => line.slice(2)) ?? lines?.trimEnd().split('\n');
+  if (added === undefined) return '';
+  const { file = '', obstacle = '', seen = '' } = planned?.edit ?? {};
+  const text = html`<pre class="log" id="lines" tabindex="0">${added.map(printable).join('\n')}</pre>`;
+  const every = selectField('every', 'How often?', scheduleChoices, form.every);
+  if (obstacle !== null) {
+    return html`<section class="panel" aria-labelledby="by-hand">
+      <div class="step">
+        <h2 id="by-hand">Paste these lines into the config</h2>
+        <p class="soft">
+          ${obstacle === '' ? '' : `${obstacle}. `}They belong below <code>connectors:</code>.
+        </p>
+        ${every} ${text}
+        <p><button type="button" class="low" data-copy="#lines" hidden>Copy</button></p>
+      </div>
+    </section>`;
+  }
+  return html`<div class="panel">
+    <div class="step">
+      <input type="hidden" name="seen" value="${seen}" />
+      ${every}
+      <details>
+        <summary>This adds ${counted(added.length, 'line')} to <code>${basename(file)}</code></summary>
+        ${text}
+      </details>
+      <p>
+        <button class="${isSound ? 'primary' : ''}" name="do" value="add">
+          ${isSound ? 'Add and start the first sync' : 'Add it all the same'}
+        </button>
+      </p>
+    </div>
+  </div>`;
+}
