@@ -545,7 +545,7 @@ export async function emptyPage({ sinks }: Pick<LocalSettings, 'sinks'>, world: 
     <h2>Or from a terminal</h2>
     <div class="panel">
       <div class="toolbar">
-        <pre id="cmd">
+        <pre id="cmd" tabindex="0">
 ${program} definitions list
 ${program} connectors add NAME --definition TYPE
 ${program} sync</pre>
