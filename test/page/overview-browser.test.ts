@@ -14,7 +14,7 @@ if (chromiumPath === null) console.warn(howToGetChromium);
 
 const token = 'a-token-of-16-or-more';
 
-describe.skipIf(chromiumPath === null)('the first page in a browser', () => {
+describe.skipIf(chromiumPath === null)('the first page in a browser', { timeout: 180_000 }, () => {
   let browser: Browser;
 
   beforeAll(async () => {
@@ -77,8 +77,6 @@ describe.skipIf(chromiumPath === null)('the first page in a browser', () => {
   it('finds one of a thousand by name', async () => {
     await using world = await openManyWorld(1_000, { needing: 20 });
     await openFirst(world, async (page) => {
-      expect(await heightOf(page, 390)).toBeLessThan(4_000);
-      await page.setViewportSize({ width: 1280, height: 800 });
       await expectConsole(page, { at: 'Connectors' });
       await page.getByLabel('Name or type contains').fill('expenses-17');
       await page.keyboard.press('Enter');
