@@ -64,8 +64,9 @@ export function troubleAct(trouble: Trouble, of: KnownConnector, world: PageWorl
   const act = isOther ? undefined : acts[trouble.kind];
   if (act !== undefined) {
     // No worker runs a paused connector.
-    const isPaused = (overview?.paused ?? null) !== null;
-    return actLink(world, root, isPaused ? ['resume', 'Resume…'] : act, subject, 'low');
+    const isLeft =
+      (overview?.paused ?? null) !== null && (act[0] === 'run-now' || act[0] === 'allow-deletes');
+    return actLink(world, root, isLeft ? ['resume', 'Resume…'] : act, subject, 'low');
   }
   return html`<a class="btn low" href="${root}connectors/${connector.name}">See details</a>`;
 }
@@ -74,7 +75,8 @@ const acts: Partial<Readonly<Record<Trouble['kind'], readonly [ActName, string]>
   withheld: ['allow-deletes', 'Review deletes…'],
   late: ['run-now', 'Run now'],
   error: ['run-now', 'Run now'],
-  credentials: ['run-now', 'Run now'],
+  credentials: ['check', 'Check again'],
+  fields: ['mark-known', 'Mark as known'],
   paused: ['resume', 'Resume…'],
 };
 

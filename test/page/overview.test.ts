@@ -170,6 +170,7 @@ describe('the first page', () => {
     const needs = sectionOf(body, 'needs');
     expect(needs).toContain('act/allow-deletes?connector=members');
     expect(needs).toContain('act/run-now?connector=leads');
+    expect(needs).toContain('act/check?connector=crm');
     for (const one of needs.split('<li>').slice(1)) expect(one).toMatch(/class="(btn )?low/);
     expect(body).toContain('href="add">Add connector</a>');
     expect(textOf(body)).toContain('All 7 Run all 7 now… Pause all 7… Resume the 1 paused…');
