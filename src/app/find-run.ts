@@ -34,7 +34,7 @@ export async function readRunDetails(settings: LocalSettings, id: string, progra
   await using history = await openExistingHistory(sink);
   const { connector } = run;
   const isRunning = run.state === 'running';
-  const [before = null] = (await history?.runsBefore(run.run, 1, { connectors: [connector] })) ?? [];
+  const [before = null] = (await history?.runs({ connector, before: run.run, limit: 1 })) ?? [];
   const [status] = isRunning ? ((await history?.connectors([connector])) ?? []) : [];
   const actions = (await history?.actions({ connector, limit: newestOfConnector })) ?? [];
   return {

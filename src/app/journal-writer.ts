@@ -32,13 +32,7 @@ export function openJournal(
   let isChanged = false;
 
   const waitsOf = (entity: string | null) =>
-    knownOrMade(waits, entity ?? '', () => ({
-      entity: entity ?? '',
-      requests: 0,
-      apiMs: 0,
-      limitMs: 0,
-      sinkMs: 0,
-    }));
+    knownOrMade(waits, entity ?? '', () => ({ entity: entity ?? '', ...noWaits }));
 
   const onExchange: OnExchange = ({ method, status, ms, wireBytes }, { entity, address, waitedMs }) => {
     isChanged = true;
@@ -138,6 +132,8 @@ export function openJournal(
 }
 
 type Mutable<Shape> = { -readonly [Name in keyof Shape]: Shape[Name] };
+
+const noWaits = { requests: 0, apiMs: 0, limitMs: 0, sinkMs: 0 };
 
 /** Drops the oldest, many at a time. */
 function trim(list: unknown[]): void {

@@ -3,7 +3,7 @@ import type { ConnectorName } from '../core/names.ts';
 import { connectorsBySink, sinksOf } from '../settings/choices.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import { NoSinkYetError } from '../sinks/sink-errors.ts';
-import type { RunChoice, RunFacts } from '../sinks/ledger-reader.ts';
+import type { RunFacts, RunFilter } from '../sinks/ledger-reader.ts';
 import { accessSink, openExistingHistory } from '../sinks/registry.ts';
 import type { ServedLedger } from '../sinks/sink-access.ts';
 import type { SinkOverview } from './connector-states.ts';
@@ -55,13 +55,13 @@ export function watchSinks(connectors: readonly ConnectorSettings[], clock: Cloc
       await Promise.all(connectorsBySink(of).map(async (one) => await readSink(...one)));
       return runs;
     },
-    /** Runs that began before this one, of sinks that have just been read, newest first; and their numbers in a day. */
-    runsOfAll: async (before: string, since: string, limit: number, which: RunChoice) => {
+    /** Runs of sinks that have just been read, by their ids, newest first, and the numbers of those since an id. */
+    runsOfAll: async (filter: RunFilter, since: string) => {
       const ledgers = sinks.flatMap(({ watched }) => watched.ledger() ?? []);
-      const lists = await Promise.all(ledgers.map((ledger) => ledger.runsBefore(before, limit, which)));
-      const counts = await Promise.all(ledgers.map((ledger) => ledger.countRuns(since, which)));
+      const lists = await Promise.all(ledgers.map((ledger) => ledger.runs(filter)));
+      const counts = await Promise.all(ledgers.map((ledger) => ledger.countRuns(since, filter)));
       const runs = lists.flat().toSorted((one, other) => (one.run < other.run ? 1 : -1));
-      return { runs: runs.slice(0, limit), counts: counts.flat() };
+      return { runs: runs.slice(0, filter.limit), counts: counts.flat() };
     },
     [Symbol.asyncDispose]: async (): Promise<void> => {
       for (const { watched } of sinks) await watched[Symbol.asyncDispose]();

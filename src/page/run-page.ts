@@ -10,7 +10,15 @@ import type { RunSummary } from '../sinks/ledger-reader.ts';
 import type { RunJournal } from '../sinks/run-journal.ts';
 import type { EntityReport, RunReport } from '../sinks/run-report.ts';
 import { count, counted, duration, printable, printableWithin } from '../telemetry/format.ts';
-import { deleteLines, endText, failureText, runFacts, runTable } from '../wording/run-report-table.ts';
+import {
+  deleteLines,
+  endText,
+  failureText,
+  resumes,
+  runFacts,
+  runReason,
+  runTable,
+} from '../wording/run-report-table.ts';
 import { tookMs } from './bars.ts';
 import {
   actLink,
@@ -101,6 +109,7 @@ function actsOf({ run, connector, isLost }: RunDetails, world: PageWorld): SafeH
 function detailsOf({ run, sink, actions }: RunDetails, world: PageWorld): SafeHtml {
   const { report, continues, finishedAt } = run;
   const maySee = maySeeValues(world);
+  const omitted = report?.failuresOmitted ?? 0;
   const failures = (report?.failures ?? []).map((one) => failureText(maySee ? one : { ...one, params: {} }));
   const code = report?.error?.code ?? null;
   const shown = report === null || maySee ? report : { ...report, partMissing: [] };
@@ -118,74 +127,30 @@ function detailsOf({ run, sink, actions }: RunDetails, world: PageWorld): SafeHt
       ['By hand', by === '' ? null : by],
       ['In a terminal', html`<code>${world.program} runs ${run.run}</code>`],
     ])}
-    ${shown === null ? '' : textLines([...runFacts(shown), ...deleteLines(shown, world.program), ...failures])}
-    ${(report?.failuresOmitted ?? 0) === 0 ? '' : html`<p>and ${count(report?.failuresOmitted ?? 0)} more</p>`}
+    ${shown === null ? '' : textLines([...runFacts(shown), ...deleteLines(shown, world.program), ...failures, ...(omitted === 0 ? [] : [`and ${count(omitted)} more failures`])])}
   </details>`;
 }
 
 // --- Why it ended as it did
 
-/** What kept a run from its whole work, the words of an error or of the service about it, and what follows. */
-type Reason = readonly [what: string, why: string, then: string];
-
-const resumes = 'What it stored is kept. The next run resumes from there.';
-
-const failureTexts: Readonly<Record<string, string>> = {
-  AUTH_FAILED: 'The service refuses the credentials',
-  FORBIDDEN: 'The credentials lack a right',
-  IDENTITY_CHANGED: 'The records belong to another account than the stored rows',
-  SCHEMA_CHANGED: 'The records have fields that the definition does not declare',
-  NETWORK: 'The service could not be reached',
-  TIMEOUT: 'The service did not answer in time',
-  UPSTREAM: 'The service answered with an error',
-};
-
-/** Null: it did all of its work, or is still at it. */
-function reasonOf({ state: of, report }: RunSummary, nowMs: number): Reason | null {
-  if (of === 'interrupted') return ['The run was interrupted or cancelled', '', resumes];
-  if (of === 'running' || report === null) return null;
-  const { error, resumeAt, resumeBecause = '', failures, failuresOmitted, entities, partMissing } = report;
-  if (error !== null) {
-    const then =
-      error.recovery === 'retry' ? 'The next run tries again by itself.' : 'A person has to put it right.';
-    return [failureTexts[error.code] ?? 'The run stopped on an error', error.message, `${then} ${resumes}`];
-  }
-  if (resumeAt !== null) {
-    return [`No requests until ${momentText(resumeAt, nowMs)}, as the service asked`, resumeBecause, resumes];
-  }
-  if (of === 'partial') return ['The run reached the limit that it was given', '', resumes];
-  const [failed] = failures;
-  if (failed !== undefined) {
-    const number = counted(failures.length + failuresOmitted, 'listing or file', 'listings and files');
-    const what = `${number} could not be read, such as of ${failed.entity}`;
-    return [what, failed.message, 'Everything else is stored. The next run reads them again.'];
-  }
-  const kept = entities.filter(({ withheld }) => withheld > 0);
-  if (kept.length > 0) {
-    const rows = counted(sumOf(kept.map(({ withheld }) => withheld)), 'row');
-    const names = kept.map(({ entity }) => entity).join(', ');
-    return [`${rows} of ${names} seem to be deleted`, '', 'They are kept until you decide.'];
-  }
-  const [doubted] = partMissing;
-  if (doubted === undefined) return null;
-  const listings = counted(doubted.listings, 'listing');
-  return [`${listings} of ${doubted.entity} may lack records`, '', 'The next run reads more.'];
-}
-
 function reasonSection({ run, isLost, connector }: RunDetails, world: PageWorld): SafeHtml | '' {
   const lost = ['The process of the run has ended without a report', '', resumes] as const;
-  const reason = isLost ? lost : reasonOf(run, world.nowMs);
+  const reason = isLost ? lost : runReason(run, (at) => momentText(at, world.nowMs));
   if (reason === null) return '';
   const [what, why, then] = reason;
   const isWithheld = run.report?.entities.some(({ withheld }) => withheld > 0) === true;
-  const of = isWithheld && connector !== null ? { connector: connector.name } : null;
-  const act = of === null ? '' : actLink(world, root, ['allow-deletes', 'Review deletes…'], of, 'primary');
+  const of = { connector: run.connector };
+  const act = actLink(world, root, ['allow-deletes', 'Review deletes…'], of, 'primary');
   const content = html`<h2>${printable(what)}.</h2>
     ${why === '' ? '' : html`<p>${printable(why)}</p>`}
     <p>${then}</p>`;
-  const [look, label] =
-    run.state === 'failed' ? (['bad', 'Why it failed'] as const) : (['warn', 'What is left'] as const);
-  return callout(look, label, content, act);
+  const label = run.state === 'failed' ? 'Why it failed' : 'What is left';
+  return callout(
+    run.state === 'failed' ? 'bad' : 'warn',
+    label,
+    content,
+    isWithheld && connector !== null ? act : '',
+  );
 }
 
 // --- What was read
@@ -343,11 +308,7 @@ function requestSection({ requests, statuses, slowestMs, pausedMs }: RunJournal)
 const refused = /^4(?!29)/;
 
 const mostWaits = 30;
-const waitColumns: readonly TableColumn[] = [
-  'Entity',
-  ...['API', 'Rate limit', 'Sink'].map((title) => [title, 'num'] as const),
-  ['', 'o cut soft'],
-];
+const waitNames = ['API', 'Rate limit', 'Sink'] as const;
 
 /** Time by entity, the slowest first. */
 function waitSection({ waits }: RunJournal): SafeHtml | '' {
@@ -361,13 +322,18 @@ function waitSection({ waits }: RunJournal): SafeHtml | '' {
     .map(({ entity, ms }) => [
       entity === '' ? 'checks' : entity,
       ...ms.map((one) => (one < 1 ? '0' : duration(one))),
-      `mostly ${['the API', 'its rate limit', 'the sink'][ms.indexOf(Math.max(...ms))] ?? ''}`,
+      waitNames[ms.indexOf(Math.max(...ms))] ?? '',
     ]);
+  const columns = [
+    'Entity',
+    ...waitNames.map((name) => [name, 'num'] as const),
+    ['Mostly', 'o cut soft'] as const,
+  ];
   return html`<h2>Where the time went</h2>
     <p class="soft">
       Requests and commits run beside each other: together they may have taken longer than the run.
     </p>
-    ${table('Where the time went', waitColumns, rows)}`;
+    ${table('Where the time went', columns, rows)}`;
 }
 
 type LogLine = RunJournal['lines'][number];
@@ -448,10 +414,13 @@ export async function readRunsPage(
   const named = [...connectors.keys()].filter((name) => name.includes(q.toLowerCase()));
   // Ids begin with the time in digits.
   const since = instant(nowMs - dayMs).replaceAll(/[-:.]/g, '');
-  const { runs, counts } = await watched.runsOfAll(before === '' ? '~' : before, since, runsOfPage + 1, {
+  const choice = {
     connectors: q === '' ? undefined : named,
     states: group === null ? undefined : statesOf[group],
-  });
+    before: before === '' ? '~' : before,
+    limit: runsOfPage + 1,
+  };
+  const { runs, counts } = await watched.runsOfAll(choice, since);
   const inDay = runGroups.map((of) => {
     const states: readonly string[] = statesOf[of];
     return [of, sumOf(counts.map((one) => (states.includes(one.state) ? one.runs : 0)))] as const;
@@ -511,7 +480,7 @@ function groupTitle(of: RunsQuery['state']): string {
 function runRow(run: RunSummary, { nowMs }: PageWorld) {
   const { report, startedAt, connector } = run;
   const isToday = startedAt.slice(0, 10) === instant(nowMs).slice(0, 10);
-  const reason = reasonOf(run, nowMs);
+  const reason = runReason(run, (at) => momentText(at, nowMs));
   const complete = report?.entities.filter(({ completeness }) => completeness === 'complete').length ?? 0;
   const fine = report === null ? '' : `${counted(complete, 'entity', 'entities')} complete`;
   const text =

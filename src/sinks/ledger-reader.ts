@@ -14,18 +14,16 @@ import type {
 } from './run-report.ts';
 import type { Holder, Pause, StoredIdentity } from './lease.ts';
 
-/** Runs to be listed: of every connector, kind and state unless one is named. */
+/** Runs to be listed: of every connector, kind and state unless some are named. */
 export interface RunFilter {
   readonly connector?: ConnectorName;
   readonly kind?: RunKind;
   readonly state?: RunSummary['state'];
-  readonly limit: number;
-}
-
-/** Runs of these connectors, in one of these states; absent: of all. */
-export interface RunChoice {
   readonly connectors?: readonly ConnectorName[] | undefined;
   readonly states?: readonly RunSummary['state'][] | undefined;
+  /** Id of a run: those that began before it, in the order of their ids, which begin with the time. */
+  readonly before?: string;
+  readonly limit: number;
 }
 
 /**

@@ -1,10 +1,11 @@
 import type { StoredConnector } from '../app/read-statuses.ts';
 import { recordsRead, rowsWritten, tookMs } from '../app/run-totals.ts';
+import type { Instant } from '../core/clock.ts';
 import { addCounts, noCounts, type PageCounts } from '../core/records.ts';
 import { wholeJson } from '../core/canonical-json.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
 import { undatedText } from '../engine/prepare/change-span.ts';
-import type { EntityStatus } from '../sinks/ledger-reader.ts';
+import type { EntityStatus, RunSummary } from '../sinks/ledger-reader.ts';
 import type {
   DoubtedListings,
   EntityReport,
@@ -74,6 +75,59 @@ function pauseOf({ resumeBecause }: RunReport): string {
   return resumeBecause === undefined
     ? 'the API asked to wait until'
     : `${resumeBecause}, so no more calls are made until`;
+}
+
+/** What kept a run from its whole work, the words of an error or of the service about it, and what follows. */
+type Reason = readonly [what: string, why: string, then: string];
+
+export const resumes = 'What it stored is kept. The next run resumes from there.';
+
+const failureTexts: Readonly<Record<string, string>> = {
+  AUTH_FAILED: 'The service refuses the credentials',
+  FORBIDDEN: 'The credentials lack a right',
+  IDENTITY_CHANGED: 'The records belong to another account than the stored rows',
+  SCHEMA_CHANGED: 'The records have fields that the definition does not declare',
+  NETWORK: 'The service could not be reached',
+  TIMEOUT: 'The service did not answer in time',
+  UPSTREAM: 'The service answered with an error',
+};
+
+/** Why a run did not do all of its work; null: it did, or is still at it. */
+export function runReason(
+  { state: of, report }: Pick<RunSummary, 'state' | 'report'>,
+  timeOf: (at: Instant) => string,
+): Reason | null {
+  if (of === 'interrupted') return ['The run was interrupted or cancelled', '', resumes];
+  if (of === 'running' || report === null) return null;
+  const { error, resumeAt, resumeBecause = '', failures, failuresOmitted, entities, partMissing } = report;
+  if (error !== null) {
+    const then =
+      error.recovery === 'retry' ? 'The next run tries again by itself.' : 'A person has to put it right.';
+    return [failureTexts[error.code] ?? 'The run stopped on an error', error.message, `${then} ${resumes}`];
+  }
+  if (resumeAt !== null) {
+    return [`No requests until ${timeOf(resumeAt)}, as the service asked`, resumeBecause, resumes];
+  }
+  if (of === 'partial') return ['The run reached the limit that it was given', '', resumes];
+  const [failed] = failures;
+  if (failed !== undefined) {
+    const number = counted(failures.length + failuresOmitted, 'listing or file', 'listings and files');
+    const what = `${number} could not be read, such as of ${failed.entity}`;
+    return [what, failed.message, 'Everything else is stored. The next run reads them again.'];
+  }
+  const kept = entities.filter(({ withheld }) => withheld > 0);
+  if (kept.length > 0) {
+    const rows = counted(
+      kept.reduce((sum, { withheld }) => sum + withheld, 0),
+      'row',
+    );
+    const names = kept.map(({ entity }) => entity).join(', ');
+    return [`${rows} of ${names} seem to be deleted`, '', 'They are kept until you decide.'];
+  }
+  const [doubted] = partMissing;
+  if (doubted === undefined) return null;
+  const listings = counted(doubted.listings, 'listing');
+  return [`${listings} of ${doubted.entity} may lack records`, '', 'The next run reads more.'];
 }
 
 /** Calls wait beside each other, so their waits may add up to more than the run took. */

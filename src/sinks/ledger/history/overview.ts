@@ -12,7 +12,6 @@ import type {
   EntityMissing,
   IdentityDoubt,
   PausedConnector,
-  RunChoice,
   RunFacts,
   RunFilter,
   RunSummary,
@@ -286,34 +285,29 @@ export function runSummary({ report, ...run }: RunRow): RunSummary {
 }
 
 /** Runs, newest first. */
-export async function readRuns(
-  tx: Tx,
-  { connector, kind, state, limit }: RunFilter,
-): Promise<readonly RunSummary[]> {
+export async function readRuns(tx: Tx, filter: RunFilter): Promise<readonly RunSummary[]> {
+  const { connector, kind, state, connectors, states, before, limit } = filter;
   const which = [
+    among(connectors),
     ...(connector === undefined ? [] : ['connector = :connector']),
     ...(kind === undefined ? [] : ['kind = :kind']),
     ...(state === undefined ? [] : ['state = :state']),
+    ...(states === undefined ? [] : ['state IN {states text}']),
+    ...(before === undefined ? [] : ['run < :before']),
   ];
-  const where = which.length === 0 ? '' : `WHERE ${which.join(' AND ')}`;
   const runs = await tx.rows<RunRow>(
-    `SELECT ${runColumns}, report FROM _sync_runs AS run ${where} ORDER BY number DESC LIMIT :limit`,
-    { connector: connector ?? null, kind: kind ?? null, state: state ?? null, limit },
-  );
-  return runs.map(runSummary);
-}
-
-/** Runs that began before this one, newest first by their ids, which begin with the time. */
-export async function readRunsBefore(
-  tx: Tx,
-  before: string,
-  limit: number,
-  { connectors, states }: RunChoice = {},
-): Promise<readonly RunSummary[]> {
-  const runs = await tx.rows<RunRow>(
-    `SELECT ${runColumns}, report FROM _sync_runs AS run WHERE run < :before AND ${among(connectors)}
-       AND ${states === undefined ? 'true' : 'state IN {states text}'} ORDER BY run DESC LIMIT :limit`,
-    { before, limit, only: connectors ?? [], states: states ?? [] },
+    `SELECT ${runColumns}, report FROM _sync_runs AS run WHERE ${which.join(' AND ')}
+     ORDER BY ${before === undefined ? 'number' : 'run'} DESC LIMIT :limit`,
+    {
+      ...{
+        connector: connector ?? null,
+        kind: kind ?? null,
+        state: state ?? null,
+        before: before ?? null,
+        limit,
+      },
+      ...{ only: connectors ?? [], states: states ?? [] },
+    },
   );
   return runs.map(runSummary);
 }
@@ -322,7 +316,7 @@ export async function readRunsBefore(
 export async function countRuns(
   tx: Tx,
   since: string,
-  { connectors }: RunChoice,
+  { connectors }: Pick<RunFilter, 'connectors'>,
 ): Promise<readonly { readonly state: RunSummary['state']; readonly runs: number }[]> {
   return await tx.rows(
     `SELECT state, count(*) AS runs FROM _sync_runs WHERE run >= :since AND ${among(connectors)} GROUP BY state`,
@@ -555,9 +549,8 @@ export async function servedLedger(sink: ServedSink) {
     },
     recentRuns: (connectors: readonly ConnectorName[], limit: number) =>
       sink.read((tx) => readRecentRuns(tx, connectors, limit)),
-    runsBefore: (before: string, limit: number, which: RunChoice) =>
-      sink.read((tx) => readRunsBefore(tx, before, limit, which)),
-    countRuns: (since: string, which: RunChoice) => sink.read((tx) => countRuns(tx, since, which)),
+    runs: (filter: RunFilter) => sink.read((tx) => readRuns(tx, filter)),
+    countRuns: (since: string, which: RunFilter) => sink.read((tx) => countRuns(tx, since, which)),
     /** Reason why the sink cannot be read, tried now; null while it can, or while the sink is lost. */
     problem: async () => {
       if ((await lost()) !== null) return null;
