@@ -207,7 +207,7 @@ it('has another number for an open page when a sink has changed, and only then',
 
 it('says of a purged record by whom and when', async () => {
   await world.cli('purge', 'newsletter/lists', '--key', 'id=forgotten');
-  expect(textOf(await page('/record?in=newsletter/lists&key.id=forgotten'))).toMatch(
+  expect(textOf(await page('/data/newsletter/lists?key.id=forgotten'))).toMatch(
     /It was purged at \S+ by \S+; syncs do not store it again\./,
   );
 });
