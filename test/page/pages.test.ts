@@ -197,14 +197,6 @@ it('asks nothing of other origins, has nothing inline, and works below any path'
   expect((await ui.get('/style.css')).body).not.toMatch(/url\(|@import|https?:/);
 });
 
-it('has another number for an open page when a sink has changed, and only then', async () => {
-  const numberNow = async (): Promise<string> => (await ui.get('/live')).body;
-  const before = await numberNow();
-  expect([before, await numberNow()]).toEqual([expect.stringMatching(/^\d+$/), before]);
-  await world.cli('schedule', 'resume', 'archive');
-  expect(await numberNow()).not.toBe(before);
-});
-
 it('says of a purged record by whom and when', async () => {
   await world.cli('purge', 'newsletter/lists', '--key', 'id=forgotten');
   expect(textOf(await page('/data/newsletter/lists?key.id=forgotten'))).toMatch(
