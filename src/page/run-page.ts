@@ -139,8 +139,12 @@ function reasonSection({ run, isLost, connector }: RunDetails, world: PageWorld)
   if (reason === null) return '';
   const [what, why, then] = reason;
   const isWithheld = run.report?.entities.some(({ withheld }) => withheld > 0) === true;
-  const of = { connector: run.connector };
-  const act = actLink(world, root, ['allow-deletes', 'Review deletes…'], of, 'primary');
+  const { recovery = 'retry' } = run.report?.error ?? {};
+  const offered = isWithheld
+    ? (['allow-deletes', 'Review deletes…'] as const)
+    : (['check', 'Check it now'] as const);
+  const isForPerson = connector !== null && (isWithheld || recovery !== 'retry');
+  const act = isForPerson ? actLink(world, root, offered, { connector: run.connector }, 'primary') : '';
   const content = html`<h2>${printable(what)}.</h2>
     ${why === '' ? '' : html`<p>${printable(why)}</p>`}
     <p>${then}</p>`;
