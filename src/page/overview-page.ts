@@ -88,7 +88,9 @@ function factsOf({ all }: OverviewData, { nowMs }: PageWorld): SafeHtml {
 const mostNeeds = 8;
 
 function needsSection({ needs, all, query }: OverviewData, world: PageWorld): SafeHtml | '' {
-  const healing = all.filter(({ health }) => matchesState(health, 'resolves'));
+  const healing = all.filter(
+    ({ health }) => !health.needsPerson && !health.words.has('paused') && health.troubles.length > 0,
+  );
   const number = all.filter(({ health }) => health.needsPerson).length;
   const own = healing.length === 0 ? '' : healingLine(healing, number > 0, world);
   if (number === 0) return own;
@@ -121,38 +123,26 @@ function needsLine(one: KnownConnector, world: PageWorld): SafeHtml {
 
 const mostNamed = 5;
 
-/** `3 more resolve on their own: shop-de and ads-search try again by 15:41, crm-leads waits for the service.` */
+/** `3 more resolve on their own by 15:41: shop-de, ads-search, crm-leads.` */
 function healingLine(healing: readonly ListedConnector[], isMore: boolean, { nowMs }: PageWorld): SafeHtml {
-  const ways = new Map<string, { names: string[]; untilMs: number }>();
-  for (const { connector, overview, health } of healing) {
-    const waits = health.troubles.some(({ kind }) => kind === 'throttled');
-    const next = nextRunOf(connector, overview, nowMs);
-    const does = waits ? 'waits' : next.kind === 'now' ? 'runs' : next.kind === 'at' ? 'tries' : 'rests';
-    const way = ways.get(does) ?? { names: [], untilMs: 0 };
-    way.names.push(connector.name);
-    if (next.kind === 'at') way.untilMs = Math.max(way.untilMs, Date.parse(next.at));
-    ways.set(does, way);
-  }
-  const parts = [...ways].map(([does, { names, untilMs }], index) => {
-    const more = names.length - mostNamed;
-    const links = names
-      .slice(0, mostNamed)
-      .map((name, at) => html`${at === 0 ? '' : ', '}<a href="connectors/${name}">${name}</a>`);
-    const [one, many] = healingWords[does] ?? ['', ''];
-    return html`${index === 0 ? '' : '; '}${links}${more > 0 ? ` and ${count(more)} more` : ''}
-    ${names.length === 1 ? one : many}${does === 'tries' ? html` ${moment(untilMs, nowMs)}` : ''}`;
-  });
+  const next = healing.map(({ connector, overview }) => nextRunOf(connector, overview, nowMs));
+  const last = next
+    .flatMap((one) => (one.kind === 'at' ? [one.at] : []))
+    .sort()
+    .at(-1);
+  const links = healing
+    .slice(0, mostNamed)
+    .map(
+      ({ connector: { name } }, at) => html`${at === 0 ? '' : ', '}<a href="connectors/${name}">${name}</a>`,
+    );
   const [resolve, own] = healing.length === 1 ? ['resolves', 'its'] : ['resolve', 'their'];
-  const number = `${count(healing.length)}${isMore ? ' more' : ''}`;
-  return html`<p class="soft after">${number} ${resolve} on ${own} own: ${parts}.</p>`;
+  const rest = healing.length - mostNamed;
+  return html`<p class="soft after">
+    ${count(healing.length)}${isMore ? ' more' : ''} ${resolve} on ${own}
+    own${last === undefined ? '' : html` by ${moment(last, nowMs)}`}:
+    ${links}${rest > 0 ? ` and ${count(rest)} more` : ''}.
+  </p>`;
 }
-
-const healingWords: Readonly<Record<string, readonly [one: string, many: string]>> = {
-  tries: ['tries again by', 'try again by'],
-  runs: ['runs now', 'run now'],
-  waits: ['waits for the service', 'wait for the service'],
-  rests: ['waits for its next run', 'wait for their next runs'],
-};
 
 function listSection(data: OverviewData, world: PageWorld): SafeHtml {
   const { query, total, pages } = data;
@@ -205,11 +195,10 @@ function chips({ query, counts, named }: OverviewData): SafeHtml {
           ${query.state === value ? html`aria-current="true"` : ''}
           >${text} <span class="soft">${count(number)}</span></a
         > `;
-  const having = (of: OverviewState): number => named.filter(({ health }) => matchesState(health, of)).length;
+  const needing = named.filter(({ health }) => health.needsPerson).length;
   return html`<nav class="chips" aria-label="By health">
-    ${chip(null, 'All', named.length)}${chip('needs-you', 'Needs you', having('needs-you'))}
+    ${chip(null, 'All', named.length)}${chip('needs-you', 'Needs you', needing)}
     ${healthWords.map((word) => chip(word, healthTitle(word), counts[word]))}
-    ${query.state === 'resolves' ? chip('resolves', 'Resolve on their own', having('resolves')) : ''}
   </nav>`;
 }
 
@@ -257,7 +246,7 @@ function connectorsTable({ shown, query }: OverviewData, world: PageWorld): Safe
 
 const bars: BarsShape = { places: 20, height: 20, width: 4, gap: 2 };
 
-/** Of more connectors, a link for each bar would be most of the page: the cell before them leads to the last run. */
+/** With more connectors, links of bars would be most of the page: the time of the last run leads to it instead. */
 const mostLinked = 10;
 
 function connectorRow(one: KnownConnector, barsRoot: string | null, world: PageWorld): SafeHtml {
@@ -350,8 +339,8 @@ export interface OverviewQuery {
   readonly page: number;
 }
 
-/** A health word, or the connectors that need a person, or whose trouble resolves on its own. */
-export const overviewStates = [...healthWords, 'needs-you', 'resolves'] as const;
+/** A health word, or the connectors that need a person. */
+export const overviewStates = [...healthWords, 'needs-you'] as const;
 type OverviewState = (typeof overviewStates)[number];
 export const overviewSorts = ['health', 'name', 'age', 'rows', 'run', 'next'] as const;
 type OverviewSort = (typeof overviewSorts)[number];
@@ -439,9 +428,6 @@ export async function readOverviewPage(
 function matchesState(health: ConnectorHealth, of: OverviewState | null): boolean {
   if (of === null) return true;
   if (of === 'needs-you') return health.needsPerson;
-  if (of === 'resolves') {
-    return !health.needsPerson && !health.words.has('paused') && health.troubles.length > 0;
-  }
   return health.word === of;
 }
 
@@ -449,16 +435,10 @@ type Order = (left: ListedConnector, right: ListedConnector) => number;
 
 /** The worst, the oldest, the newest and the largest come first, and the next to run. */
 function ordersAt(nowMs: number): Readonly<Record<OverviewSort, Order>> {
-  const by = <Key extends number | string>(keyOf: (one: ListedConnector) => Key): Order => {
-    const keys = new Map<ListedConnector, Key>();
-    const key = (one: ListedConnector): Key => {
-      const known = keys.get(one) ?? keyOf(one);
-      keys.set(one, known);
-      return known;
-    };
-    return (left, right) =>
-      compared(key(left), key(right)) || compared(left.connector.name, right.connector.name);
-  };
+  const by =
+    (keyOf: (one: ListedConnector) => number | string): Order =>
+    (left, right) =>
+      compared(keyOf(left), keyOf(right)) || compared(left.connector.name, right.connector.name);
   return {
     health: by((one) => -severity(one)),
     name: by(() => 0),
@@ -482,31 +462,20 @@ function ageKey({ health: { stalest } }: ListedConnector): string {
   return stalest?.asOf ?? '';
 }
 
-function compared<Key extends number | string>(left: Key, right: Key): number {
+/** Both numbers, or both texts. */
+function compared(left: number | string, right: number | string): number {
   return left === right ? 0 : left < right ? -1 : 1;
 }
 
 /** Without connectors: the steps to the first sync. */
 export async function emptyPage({ sinks }: Pick<LocalSettings, 'sinks'>, world: PageWorld): Promise<string> {
   const { program, visitor } = world;
+  const add = mayAct(visitor)
+    ? html`<p class="acts"><a class="btn primary" href="add">Add connector</a></p>`
+    : '';
   const asked = await Promise.all(
     [...sinks.values()].map(async (sink) => ({ sink, problem: await askSink(sink) })),
   );
-  const step = (
-    done: boolean | null,
-    title: SafeHtml,
-    text: SafeHtml | string,
-    acts: SafeHtml | '' = '',
-  ): SafeHtml =>
-    html`<li>
-      <div>${done === null ? state('run', 'Next') : done ? state('ok', 'Done') : state('bad', 'Failed')}</div>
-      <div>
-        <h2>${title}</h2>
-        <div class="soft">${text}</div>
-        ${acts === '' ? '' : html`<div class="acts">${acts}</div>`}
-      </div>
-    </li>`;
-  const add = html`<a class="btn primary" href="add">Add connector</a>`;
   const main = html`<div class="narrow">
     <div>
       <h1>Add your first connector</h1>
@@ -516,31 +485,18 @@ export async function emptyPage({ sinks }: Pick<LocalSettings, 'sinks'>, world: 
       </p>
     </div>
     <ol class="panel checks">
-      ${
-        asked.length === 0
-          ? step(
-              null,
-              html`Name a sink in the config`,
-              html`Records go into it. <code>sinks: { main: { type: sqlite, path: ./data.db } }</code> is
-                enough.`,
-            )
-          : asked.map(({ sink, problem }) =>
-              step(
-                problem === null,
-                html`Sink <code>${sink.name}</code> ${problem === null ? 'is ready' : 'cannot be read'}`,
-                problem === null
-                  ? html`${sinkNames[sink.type]}, <code>${placeOfSink(sink)}</code>`
-                  : textLines(problem.split('\n')),
-              ),
-            )
-      }
-      ${step(
-        null,
-        html`Add a connector`,
-        'Choose a type, say where its key is, check it, and start the first sync.',
-        mayAct(visitor) ? add : '',
+      ${asked.map(({ sink, problem }) =>
+        problem === null
+          ? step(state('ok', 'Done'), `Sink ${sink.name} is ready`, html`<code>${placeOfSink(sink)}</code>`)
+          : step(state('bad', 'Failed'), `Sink ${sink.name} cannot be read`, textLines(problem.split('\n'))),
       )}
-      ${step(null, html`Let a worker keep it fresh`, html`<code>${program} worker</code> runs each connector on its schedule.`)}
+      ${step(
+        state('run', 'Next'),
+        'Add a connector',
+        html`<p>Choose a type, say where its key is, check it, and start the first sync.</p>
+          ${add}`,
+      )}
+      ${step(state('idle', 'Then'), 'Start a worker', html`<code>${program} worker</code> runs each connector on its schedule.`)}
     </ol>
     <h2>Or from a terminal</h2>
     <div class="panel">
@@ -559,7 +515,15 @@ ${program} sync</pre>
   return page({ title: 'Connectors', root: './', at: '', main }, world);
 }
 
-const sinkNames = { sqlite: 'SQLite', jsonl: 'JSON lines', postgres: 'PostgreSQL' } as const;
+function step(done: SafeHtml, title: string, text: SafeHtml): SafeHtml {
+  return html`<li>
+    <div>${done}</div>
+    <div>
+      <h2>${title}</h2>
+      <div class="soft">${text}</div>
+    </div>
+  </li>`;
+}
 
 function placeOfSink(sink: SinkSettings): string {
   if (sink.type === 'sqlite') return sink.path;
