@@ -185,9 +185,7 @@ export const editActs = {
   },
 };
 
-/**
- * Checks a new connector in this file of the config. Throws as `addedConnector`, also for values that are missing here.
- */
+/** Checks a new connector in this file of the config. Throws as `addedConnector`, also for values that are missing here. */
 export function plannedConnector(
   world: EditWorld,
   file: string,

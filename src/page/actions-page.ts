@@ -1,12 +1,11 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
 import { newestActions } from '../app/find-run.ts';
-import { instant } from '../core/clock.ts';
 import { grouped } from '../core/grouped.ts';
 import type { LocalSettings } from '../settings/settings.ts';
 import type { ActionName, NotedAction } from '../sinks/requests.ts';
 import { printable, printableWithin } from '../telemetry/format.ts';
 import { actionDetail } from '../wording/connector-text.ts';
-import { callout, head, moment, page, type PageWorld } from './layout.ts';
+import { callout, head, moment, page, type PageWorld, dayTitle } from './layout.ts';
 
 /** What a visitor looks for; empty: everything. */
 interface ActionsQuery {
@@ -45,7 +44,7 @@ function matches(action: NotedAction, { who, on, q }: ActionsQuery): boolean {
 }
 
 /** Begins the text before the name of the connector or target, and ends it. */
-const verbs: Readonly<Record<ActionName, readonly [before: string, after?: string]>> = {
+export const verbs: Readonly<Record<ActionName, readonly [before: string, after?: string]>> = {
   pause: ['Paused'],
   resume: ['Resumed'],
   cancel: ['Stopped a run of'],
@@ -104,7 +103,7 @@ export function actionsPage(
               ${[...days].map(
                 ([day, ofDay]) =>
                   html`<tr class="group">
-                      <th colspan="5" scope="rowgroup">${dayName(day, world.nowMs)}</th>
+                      <th colspan="5" scope="rowgroup">${dayTitle(day, world.nowMs)}</th>
                     </tr>
                     ${ofDay.map((action) => actionRow(action, world))}`,
               )}
@@ -133,16 +132,6 @@ function olderLink({ who, on, q, shown }: ActionsQuery): SafeHtml {
   const some = Object.entries({ who, on, q }).filter(([, text]) => text !== '');
   const params = new URLSearchParams([...some, ['shown', String(Math.min(mostActions, shown * 2))]]);
   return html`<p class="after"><a href="?${params.toString()}">Show older</a></p>`;
-}
-
-/** `Today, 28 Nov`; a moment of another day begins with the day. */
-function dayName(day: string, nowMs: number): SafeHtml {
-  const [, date = ''] =
-    /<time[^>]*>([^<]*?)(?: \d\d:\d\d)?<\/time/.exec(
-      String(moment(`${day}T00:00:00.000Z`, nowMs + 366 * 86_400_000)),
-    ) ?? [];
-  const short = date.replace(` ${instant(nowMs).slice(0, 4)}`, '');
-  return html`${day === instant(nowMs).slice(0, 10) ? 'Today, ' : ''}${short}`;
 }
 
 function actionRow(action: NotedAction, { nowMs }: PageWorld): SafeHtml {

@@ -1,48 +1,59 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
-import { healthOf } from '../app/connector-health.ts';
-import { keylessText, overviewOf } from '../app/connector-states.ts';
-import { failureLimit, readStatuses, type StoredConnector } from '../app/read-statuses.ts';
-import { recordsRead, rowsWritten } from '../app/run-totals.ts';
+import { type Trouble, healthOf } from '../app/connector-health.ts';
+import { keylessText, nextRunOf, overviewOf } from '../app/connector-states.ts';
 import { isGone } from '../app/find-run.ts';
+import { failureLimit, readStatuses, type StoredConnector } from '../app/read-statuses.ts';
 import { readConnectorHistory, type WatchedSinks } from '../app/watch-sinks.ts';
-import type { Instant } from '../core/clock.ts';
+import { instant, systemClock } from '../core/clock.ts';
 import { grouped } from '../core/grouped.ts';
+import { wholeJson } from '../core/canonical-json.ts';
 import { type EntityName, isDeclaredName } from '../core/names.ts';
-import { firstNames } from '../definitions/suggest-name.ts';
 import { formatDuration } from '../settings/texts.ts';
 import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
-import type { NotedAction } from '../sinks/requests.ts';
+import type { ChangesOfDay, EntityStatus } from '../sinks/ledger-reader.ts';
 import { damageAdvice, damageText } from '../sinks/sink-access.ts';
-import type { DriftRow } from '../sinks/readings.ts';
-import type { EntityStatus, RunSummary } from '../sinks/ledger-reader.ts';
-import { count, counted, duration, printable } from '../telemetry/format.ts';
-import { actionDetail, scheduleText, signInText } from '../wording/connector-text.ts';
+import { count, counted, duration, printable, printableWithin } from '../telemetry/format.ts';
+import { signInText } from '../wording/connector-text.ts';
 import {
   completenessTexts,
+  doubtText,
+  failureText,
   missingLines,
   storedPartMissing,
-  failureText,
 } from '../wording/run-report-table.ts';
+import { type BarsShape, changeBars, changeKey, type DayChanges, runBars, tookMs } from './bars.ts';
 import {
   actLink,
   age,
-  runState,
+  callout,
+  crumbs,
+  dayText,
+  disclosed,
+  head,
   healthState,
   moment,
-  second,
-  facts,
   page,
   type PageWorld,
-  targetLinks,
-  textLines,
-  troubleText,
+  second,
+  span,
+  state,
+  type StateLook,
+  stats,
   table,
   type TableColumn,
+  type TableRow,
+  textLines,
 } from './layout.ts';
-import { lastRunText, nextRunText } from './overview-page.ts';
-import { type BarsShape, runBars, tookMs } from './bars.ts';
+import { nextRunText } from './overview-page.ts';
+import { timeline } from './timeline.ts';
+import { helpingAct, troubleReason } from './trouble-text.ts';
 
+type ConnectorHistory = Awaited<ReturnType<typeof readConnectorHistory>>;
 type ConnectorData = Extract<Awaited<ReturnType<typeof readConnectorPage>>, { kind: 'read' }>;
+
+interface Asked extends Pick<Parameters<typeof timeline>[0], 'show' | 'shown'> {
+  readonly nowMs: number;
+}
 
 /**
  * Data that `status`, `schema diff`, `runs` and `actions` show of one connector, the newest `shown` of each list;
@@ -52,14 +63,15 @@ export async function readConnectorPage(
   settings: LocalSettings,
   connector: ConnectorSettings,
   watched: WatchedSinks,
-  { nowMs, shown }: { readonly nowMs: number; readonly shown: number },
+  { nowMs, ...asked }: Asked,
 ) {
   const { overviews, unreadable } = await watched.overviews();
   const away = unreadable.find(({ sink }) => sink.name === connector.sink.name);
   if (away !== undefined) return { kind: 'unreadable', problem: away.problem } as const;
   const overview = overviewOf(overviews, connector);
-  const [stored] = await readStatuses([connector], overviews);
-  const past = await readConnectorHistory(connector, shown);
+  const clock = { ...systemClock, now: () => nowMs };
+  const [stored] = await readStatuses([connector], overviews, clock);
+  const past = await readConnectorHistory(connector, asked.shown, instant(nowMs - mostDays * dayMs));
   const [newest] = past.runs;
   return {
     kind: 'read',
@@ -69,7 +81,8 @@ export async function readConnectorPage(
     stored: stored ?? null,
     entities: stored === undefined ? [] : entityTree(connector, stored),
     past,
-    shown,
+    asked,
+    changes: changesOf(past.byDay, nowMs),
     /** Progress of the current run; null: there is none. */
     running:
       newest?.state === 'running' ? { run: newest, counts: past.counts, isLost: isLost(stored) } : null,
@@ -83,10 +96,40 @@ function isLost(stored: StoredConnector | undefined): boolean {
   return holder !== undefined && isGone(holder);
 }
 
+const dayMs = 86_400_000;
+const mostDays = 30;
+
+/** Changes of each entity by day, the last day today. Days whose runs may not all be kept are left out. */
+function changesOf({ changes, oldestKept }: ConnectorHistory['byDay'], nowMs: number) {
+  const days = Array.from({ length: mostDays }, (_, index) =>
+    instant(nowMs - (mostDays - 1 - index) * dayMs).slice(0, 10),
+  ).filter((day, index) => oldestKept === null || day > oldestKept || index === mostDays - 1);
+  const by = (of: readonly ChangesOfDay[]): readonly (DayChanges | undefined)[] => {
+    const ofDay = grouped(of, ({ day }) => day);
+    return days.map((day) =>
+      ofDay.get(day)?.reduce(
+        (sum, one) => ({
+          added: sum.added + one.added,
+          changed: sum.changed + one.changed,
+          deleted: sum.deleted + one.deleted,
+        }),
+        noChanges,
+      ),
+    );
+  };
+  const byEntity = new Map(
+    [...grouped(changes, ({ entity }) => entity)].map(([entity, of]) => [entity, by(of)]),
+  );
+  return { days, all: by(changes), byEntity, isCut: days.length < mostDays };
+}
+
+const noChanges: DayChanges = { added: 0, changed: 0, deleted: 0 };
+
 interface PlacedEntity {
   readonly entity: EntityName;
-  /** Number of entities that lead to it. */
+  /** Number of entities that lead to it, and the last of them; null: none. */
   readonly depth: number;
+  readonly leading: PlacedEntity | null;
   /** Null: nothing of it is stored yet. */
   readonly status: EntityStatus | null;
 }
@@ -98,116 +141,367 @@ function entityTree(
 ): readonly PlacedEntity[] {
   const known = new Map((status?.entities ?? []).map((one) => [one.entity, one]));
   const placed = new Map<EntityName, PlacedEntity>();
-  const place = (entity: EntityName, depth: number): void => {
+  const place = (entity: EntityName, leading: PlacedEntity | null): void => {
     if (placed.has(entity)) return;
-    placed.set(entity, { entity, depth, status: known.get(entity) ?? null });
+    const depth = leading === null ? 0 : leading.depth + 1;
+    const one = { entity, depth, leading, status: known.get(entity) ?? null };
+    placed.set(entity, one);
     const elements = definition.entities.get(entity)?.explodedTable?.entity;
-    if (elements !== undefined && isDeclaredName(elements)) place(elements, depth + 1);
+    if (elements !== undefined && isDeclaredName(elements)) place(elements, one);
     for (const [name, { parents }] of entities) {
-      if (parents[0] === entity) place(name, depth + 1);
+      if (parents[0] === entity) place(name, one);
     }
   };
   for (const [name, { parents }] of entities) {
-    if (parents[0] === undefined || !entities.has(parents[0])) place(name, 0);
+    if (parents[0] === undefined || !entities.has(parents[0])) place(name, null);
   }
-  for (const name of [...entities.keys(), ...known.keys()]) place(name, 0);
+  for (const name of [...entities.keys(), ...known.keys()]) place(name, null);
   return [...placed.values()];
 }
 
 const root = '../';
 const runsShape: BarsShape = { places: 48, height: 40, width: 8, gap: 4 };
 
-/** One connector: stored data of each entity, problems, and runs. */
+/** One connector: what is wrong and what helps, the state of each entity, and what happened. */
 export function connectorPage(data: ConnectorData, world: PageWorld): string {
-  const { connector, health, overview, running, targets } = data;
-  const { runs } = data.past;
-  const { name, definition, sink, schedule } = connector;
-  const { nowMs, program } = world;
-  const paused = overview?.paused ?? null;
-  const signIn = data.stored?.signIn ?? null;
-  const pause = data.past.actions.find(({ action }) => action === 'pause');
-  const pausedBy = pause === undefined ? '' : ` by ${printable(pause.who)}`;
-  const entities = data.entities.map((placed) => entityCells(placed, data, nowMs));
-  const main = html`<h1>${name} ${healthState(health.word)}</h1>
-    ${actLinks(data, world)}
-    ${
-      health.troubles.length === 0
-        ? ''
-        : html`<section class="notice ${health.needsPerson ? 'attention' : ''}" aria-label="What is wrong">
-            ${health.troubles.map((trouble) => html`<p>${troubleText(trouble, name, world)}</p>`)}
-          </section>`
-    }
-    ${running === null ? '' : progressSection(running, data)}
-    ${facts([
-      ['Reads', html`${definition.name}`],
-      ['Into', html`sink ${sink.name}`],
-      ['Rows', count(overview?.rows ?? 0)],
-      ['Schedule', scheduleText(schedule)],
-      ['Next run', nextRunText(connector, overview, nowMs)],
-      ['Last run', lastRunText(overview, root, nowMs)],
-      ['Sign-in', signIn === null ? null : signInText(signIn, name, program)],
-      [
-        'Paused',
-        paused === null
-          ? null
-          : html`since ${moment(paused.since, nowMs)}${pausedBy}: ${printable(paused.reason)}`,
-      ],
-      ['Without a key', keylessText(connector) === '' ? null : keylessText(connector)],
-    ])}
-    <h2>Entities</h2>
-    ${entities.length === 0 ? html`<p>Nothing is stored yet.</p>` : table('Entities', entityColumns, entities)}
-    ${storedNotes(data, world)} ${driftSection(data, world)}
-    <h2 id="timeline">Timeline</h2>
-    ${
-      runs.length === 0
-        ? html`<p>No runs yet. <code>${program} sync ${name}</code> reads it now.</p>`
-        : runBars(runs, runsShape, nowMs, root)
-    }
-    ${timeline(data, nowMs)} ${targetLinks(targets, root)}`;
-  return page({ title: name, root, at: '', main }, world);
+  const { connector, health, past, asked } = data;
+  const { name } = connector;
+  const { nowMs } = world;
+  const running = health.isRunning && health.word !== 'running' ? healthState('running') : '';
+  const main = html`${crumbs([[root, 'Connectors']], name)}
+  ${head(html`${name} ${healthState(health.word)} ${running}`, headLine(data), actLinks(data, world))}
+  ${troubleCallouts(data, world)} ${data.running === null ? '' : progressSection(data.running, data)}
+  ${stats(connectorStats(data, nowMs))}
+  ${past.runs.length === 0 ? '' : html`<div class="pair">${runsPanel(data, nowMs)} ${changesPanel(data)}</div>`}
+  ${entitiesSection(data, world)} ${storedNotes(data, world)} ${driftSection(data, world)}
+  ${timeline({ name, past, ...asked }, nowMs)}`;
+  const title = `${health.needsPerson ? '(1) ' : ''}${name}`;
+  return page({ title, root, at: '', main }, world);
 }
 
-/** Links to the acts that are possible now. */
-function actLinks({ connector: { name }, overview, running }: ConnectorData, world: PageWorld) {
-  const of = { connector: name };
+/** `Mailchimp, account “Northwind” · into store main · every 30 min, fresh within 1 h · published to lake`. */
+function headLine({ connector, stored, targets }: ConnectorData): SafeHtml {
+  const { definition, address, sink, schedule, entities } = connector;
+  const account =
+    stored?.signIn?.account ??
+    (address.kind === 'id' ? address.id : address.kind === 'workspace' ? address.workspace : null);
+  const limits = [...entities.values()].flatMap(({ freshWithinMs }) => freshWithinMs ?? []);
+  const fresh = limits.length === 0 ? '' : `, fresh within ${span(Math.min(...limits))}`;
+  const keyless = keylessText(connector);
+  const when =
+    schedule === null
+      ? 'no schedule'
+      : schedule.kind === 'every'
+        ? `every ${span(schedule.everyMs)}`
+        : html`at <code>${schedule.pattern}</code> ${schedule.timezone}`;
+  return html`${definition.title}${account === null ? '' : `, account “${printable(account)}”`} · into store
+    <code>${sink.name}</code> ·
+    ${when}${fresh}${targets.map(
+      ({ name }, index) =>
+        html`${index === 0 ? ' · published to ' : ', '}<a href="${root}targets/${name}">${name}</a>`,
+    )}${keyless === '' ? '' : ` · ${keyless}`}`;
+}
+
+/** The acts that are possible now. */
+function actLinks({ connector, overview, running, targets }: ConnectorData, world: PageWorld) {
+  const of = { connector: connector.name };
   const isPaused = (overview?.paused ?? null) !== null;
-  const isWithheld = (overview?.missing ?? []).some(({ withheld }) => withheld > 0);
-  return html`<p class="acts">
-    ${isPaused ? actLink(world, root, ['resume', 'Resume'], of) : actLink(world, root, ['run-now', 'Run now'], of)}
-    ${isPaused ? '' : actLink(world, root, ['pause', 'Pause'], of)}
-    ${running === null ? '' : actLink(world, root, ['cancel', 'Cancel the run'], { run: running.run.run })}
-    ${isWithheld && !isPaused ? actLink(world, root, ['allow-deletes', 'Allow deletes once'], of) : ''}
-  </p>`;
+  const [entity] = connector.entities.keys();
+  return html`${isPaused || running !== null ? '' : actLink(world, root, ['run-now', 'Run now'], of)}
+    ${running === null ? '' : actLink(world, root, ['cancel', 'Cancel run…'], { run: running.run.run })}
+    ${isPaused ? actLink(world, root, ['resume', 'Resume…'], of) : actLink(world, root, ['pause', 'Pause…'], of)}
+    <details class="menu">
+      <summary>More</summary>
+      <div>
+        <a href="${dataAddress(connector, entity)}">Browse the data</a>
+        ${isPaused ? '' : actLink(world, root, ['read-all', 'Read everything again…'], of)}
+        ${actLink(world, root, ['check', 'Check credentials'], of)}
+        ${targets.map((target) => actLink(world, root, ['publish-now', `Publish into ${target.name}…`], { target: target.name }))}
+        ${actLink(world, root, ['schedule', 'Change the schedule…'], of)}
+        ${actLink(world, root, ['remove', 'Remove…'], of)}
+      </div>
+    </details>`;
+}
+
+function dataAddress({ name }: ConnectorSettings, entity: EntityName | undefined): string {
+  return `${root}data/${name}/${entity ?? ''}`;
+}
+
+/** The trouble that makes the health word comes first; trouble that resolves on its own is a line below. */
+function troubleCallouts(data: ConnectorData, world: PageWorld): SafeHtml {
+  const { connector, health, overview, past, stored } = data;
+  const of = { connector, overview, health, runs: past.runs };
+  const { reason, troubles } = health;
+  const all = [...new Set([...(reason === null ? [] : [reason]), ...troubles])];
+  const isCallout = (one: Trouble): boolean => one === reason || one.isForPerson;
+  const kept =
+    stored === null ? [] : missingLines(stored, world.program).filter((line) => line.startsWith('!'));
+  return html`${all.filter(isCallout).map((one) => {
+    const look = one.word === 'failed' ? 'bad' : one.word === 'paused' ? '' : 'warn';
+    const acts = html`${helpingAct(one, of, world, root, one.kind === 'withheld' ? 'primary' : '') ?? ''}
+    ${one.kind === 'withheld' ? html`<a class="btn" href="${dataAddress(connector, one.entities[0])}">See the rows</a>` : ''}`;
+    const why = one.kind === 'withheld' ? textLines(kept) : '';
+    const label = one.isForPerson ? 'What needs you' : 'Why';
+    return callout(
+      look,
+      label,
+      html`<h2>${troubleReason(one, of, world)}</h2>
+        ${why}`,
+      acts,
+    );
+  })}
+  ${all.filter((one) => !isCallout(one)).map((one) => html`<p class="soft">${troubleReason(one, of, world)}</p>`)}`;
+}
+
+function connectorStats({ connector, overview, health, changes, past }: ConnectorData, nowMs: number) {
+  const { stalest } = health;
+  const limitMs = stalest?.freshWithinMs ?? null;
+  const ageMs = stalest?.asOf === null || stalest === null ? null : nowMs - Date.parse(stalest.asOf);
+  const today = changes.all.at(-1) ?? noChanges;
+  const isToday = (past.byDay.oldestKept ?? '').startsWith(instant(nowMs).slice(0, 10));
+  const lastRun = overview?.lastRun ?? null;
+  const tookText =
+    lastRun === null
+      ? ''
+      : tookMs(lastRun) === null
+        ? 'in progress'
+        : `took ${duration(tookMs(lastRun) ?? 0)}`;
+  return [
+    [
+      'Data age',
+      html`${age(stalest?.asOf ?? null, nowMs, overview === null ? '–' : 'not known')}
+      ${
+        limitMs === null
+          ? ''
+          : html`<small>of ${span(limitMs)}</small
+              ><progress
+                class="${ageMs === null || ageMs > limitMs ? 'warn' : ''}"
+                max="${limitMs}"
+                value="${Math.min(limitMs, ageMs ?? limitMs)}"
+                aria-label="Share of the limit"
+              ></progress>`
+      }`,
+    ],
+    ['Rows', count(overview?.rows ?? 0)],
+    [
+      'Today',
+      html`${count(today.added + today.changed)}
+        <small
+          >changes,
+          ${counted(today.deleted, 'delete')}${isToday ? html` since ${moment(past.byDay.oldestKept ?? '', nowMs)}` : ''}</small
+        >`,
+    ],
+    [
+      'Last run',
+      lastRun === null
+        ? '–'
+        : html`<a href="${root}runs/${lastRun.run}">${moment(lastRun.startedAt, nowMs)}</a>
+            <small>${tookText}</small>`,
+    ],
+    ['Next run', nextRun(connector, overview, nowMs)],
+  ] as const;
+}
+
+/** `15:58 in 24 min`. */
+function nextRun(connector: ConnectorSettings, overview: ConnectorData['overview'], nowMs: number): SafeHtml {
+  const next = nextRunOf(connector, overview, nowMs);
+  const until = next.kind === 'at' ? html` <small>in ${span(Date.parse(next.at) - nowMs)}</small>` : '';
+  return html`${nextRunText(connector, overview, nowMs)}${until}`;
+}
+
+function runsPanel({ past: { runs } }: ConnectorData, nowMs: number): SafeHtml {
+  const shown = runs.slice(0, runsShape.places);
+  return html`<section class="panel">
+    <div>
+      <h2>${shown.length === 1 ? 'Last run' : `Last ${shown.length} runs`}</h2>
+      ${runBars(shown, runsShape, nowMs, root)}
+      <p class="key">
+        <span>since ${moment(shown.at(-1)?.startedAt ?? nowMs, nowMs)}</span><span class="end">now</span>
+      </p>
+    </div>
+  </section>`;
+}
+
+const daysShape: BarsShape = { places: mostDays, height: 40, width: 14, gap: 5 };
+const entityShape: BarsShape = { places: mostDays, height: 22, width: 4, gap: 2 };
+
+function changesPanel({ changes: { days, all, isCut } }: ConnectorData): SafeHtml {
+  const first = dayText(days[0] ?? '');
+  return html`<section class="panel">
+    <div>
+      <h2>Changes per day</h2>
+      ${changeBars(all, daysShape, 'Changes')}
+      <p class="key">
+        <span>${isCut ? `since ${first}: older runs are not kept` : first}</span
+        ><span class="end">today</span>${changeKey}
+      </p>
+    </div>
+  </section>`;
 }
 
 const entityColumns: readonly TableColumn[] = [
-  'entity',
+  'Entity',
+  'Completeness',
+  [html`<span class="unseen">Why</span>`, 'cut o soft'],
+  ['Rows', 'num'],
+  ['Data age', 'num o'],
+  ['Today', 'o'],
+];
+
+function entitiesSection(data: ConnectorData, world: PageWorld): SafeHtml {
+  const { entities, changes } = data;
+  if (entities.length === 0)
+    return html`<h2>Entities</h2>
+      <p>Nothing is stored yet.</p>`;
+  const columns = [...entityColumns, [`Last ${changes.days.length} days`, 'o o2'] as const];
+  const rows = entities.map((placed) => entityRow(placed, data, world));
+  return html`<h2>Entities</h2>
+    ${table('Entities', columns, rows, 'go')}
+    ${disclosed(
+      'All numbers',
+      table(
+        'All numbers of the entities',
+        numberColumns,
+        entities.map((placed) => numberCells(placed, data, world.nowMs)),
+      ),
+    )}`;
+}
+
+function entityRow(placed: PlacedEntity, data: ConnectorData, world: PageWorld): TableRow {
+  const { entity, depth, status } = placed;
+  const { connector, changes } = data;
+  const [look, word, why] = completenessOf(placed, data, world);
+  const days = changes.byEntity.get(entity) ?? [];
+  const { asOf, isLate } = ageOf(entity, data, world.nowMs);
+  return {
+    nameLook: depth === 0 ? '' : `in${Math.min(depth, 3)}`,
+    cells: [
+      html`<a href="${dataAddress(connector, entity)}">${entity}</a>`,
+      state(look, word),
+      why,
+      status === null ? '–' : count(status.rows),
+      html`<span class="${isLate ? 'warn word' : ''}">${age(asOf, world.nowMs, '–')}</span>`,
+      changesText(days.at(-1)),
+      changeBars(
+        days.length === 0 ? changes.days.map(() => undefined) : days,
+        entityShape,
+        `Changes of ${entity}`,
+      ),
+    ],
+  };
+}
+
+function changesText(day: DayChanges | undefined): SafeHtml {
+  const { added, changed, deleted } = day ?? noChanges;
+  const parts = [
+    ...(added === 0 ? [] : [html`<span class="plus">${count(added)} new</span>`]),
+    ...(changed === 0 ? [] : [html`${count(changed)} changed`]),
+    ...(deleted === 0 ? [] : [html`<span class="minus">${count(deleted)} deleted</span>`]),
+  ];
+  if (parts.length === 0) return html`<span class="soft">–</span>`;
+  return html`${parts.map((part, index) => html`${index === 0 ? '' : ', '}${part}`)}`;
+}
+
+type Completeness = readonly [StateLook, string, why: SafeHtml | string];
+
+/** How complete the stored rows of an entity are, in plain words, and why. */
+function completenessOf(placed: PlacedEntity, data: ConnectorData, world: PageWorld): Completeness {
+  const { entity, status, leading } = placed;
+  const { overview, running } = data;
+  const withheld = overview?.missing.find((one) => one.entity === entity)?.withheld ?? 0;
+  if (withheld > 0) {
+    return [
+      'warn part',
+      'Deletes wait',
+      `${counted(withheld, 'row')} ${withheld === 1 ? 'looks' : 'look'} deleted`,
+    ];
+  }
+  const completeness = status?.completeness ?? leading?.status?.completeness ?? null;
+  const isUnread = (status?.lastCompleteReadAt ?? null) === null && (status?.partitions ?? 0) > 0;
+  if (status === null || completeness === null || (isUnread && completeness === 'not-yet')) {
+    if (running === null) return partOf(placed, data, world) ?? ['idle', 'Not read yet', ''];
+    const read = running.counts.find((one) => one.entity === entity)?.fetched ?? 0;
+    if (read === 0) return ['idle', 'Not started', ''];
+    const so = `${counted(read, 'record')} so far`;
+    return running.isLost ? ['warn part', 'Stopped', so] : ['run', 'Reading', so];
+  }
+  switch (completeness) {
+    case 'complete':
+      return [
+        'ok',
+        'Complete',
+        status.missing === 0 ? '' : `${counted(status.missing, 'row')} may be deleted; later runs check`,
+      ];
+    case 'unconfirmed':
+      return ['idle', 'Unconfirmed', 'read to the end; the service gives no total to check it by'];
+    case 'part-missing':
+    case 'not-yet':
+      return (
+        partOf(placed, data, world) ?? [
+          'warn part',
+          'Part missing',
+          'a listing above it is not read to its end',
+        ]
+      );
+  }
+}
+
+/** The part that is missing, and when it is tried again; null: the part is not of this entity, but above it. */
+function partOf(
+  { entity, status }: PlacedEntity,
+  { stored, connector, overview }: ConnectorData,
+  { nowMs }: PageWorld,
+): Completeness | null {
+  if (status === null) return null;
+  const { due, partitions, partMissing } = status;
+  const next = html`; next try: ${nextRunText(connector, overview, nowMs)}`;
+  const failure = stored?.failures.find((one) => one.entity === entity)?.failure;
+  if (due > 0 && (failure !== undefined || status.lastCompleteReadAt !== null)) {
+    const why =
+      failure === undefined ? 'left to read' : `failed: ${printableWithin(failure.message, mostOfMessage)}`;
+    return [
+      'warn part',
+      'Part missing',
+      html`${count(due)} of ${counted(partitions, 'listing')} ${why}${next}`,
+    ];
+  }
+  if (partMissing === null) return null;
+  const { params, doubt } = partMissing;
+  const which = Object.keys(params).length === 0 ? '' : `${printableWithin(wholeJson(params), 80)}: `;
+  return ['warn part', 'Part missing', html`${which}${doubtText(doubt)}${next}`];
+}
+
+const mostOfMessage = 160;
+
+function ageOf(entity: EntityName, { connector, overview }: ConnectorData, nowMs: number) {
+  const limitMs = connector.entities.get(entity)?.freshWithinMs ?? null;
+  const asOf = overview?.freshness.find((one) => one.entity === entity)?.asOf ?? null;
+  return { asOf, limitMs, isLate: limitMs !== null && (asOf === null || nowMs - Date.parse(asOf) > limitMs) };
+}
+
+const numberColumns: readonly TableColumn[] = [
+  'Entity',
   ['rows', 'num'],
   ['deleted', 'num'],
   ['look deleted', 'num'],
   ['listings', 'num'],
   ['left to read', 'num'],
   ['quarantined', 'num'],
-  ['undeclared', 'num'],
+  ['undeclared fields', 'num'],
   'complete',
   'last complete read',
-  'fresh up to',
+  'fresh within',
 ];
 
-function entityCells(
-  { entity, depth, status }: PlacedEntity,
-  { connector, overview, past }: ConnectorData,
-  nowMs: number,
-) {
+function numberCells({ entity, status }: PlacedEntity, data: ConnectorData, nowMs: number) {
   const some = (number: number | undefined): string => (number ? count(number) : '');
-  const { name, entities } = connector;
+  const { limitMs } = ageOf(entity, data, nowMs);
+  const undeclared = data.past.drift.filter(
+    (one) => one.entity === entity && one.kind === 'undeclared',
+  ).length;
   const completeness = status?.completeness ?? null;
-  const limitMs = entities.get(entity)?.freshWithinMs ?? null;
-  const asOf = overview?.freshness.find((one) => one.entity === entity)?.asOf ?? null;
-  const isLate = limitMs !== null && (asOf === null || nowMs - Date.parse(asOf) > limitMs);
-  const undeclared = past.drift.filter((one) => one.entity === entity && one.kind === 'undeclared').length;
   return [
-    html`<a class="depth-${Math.min(depth, 4)}" href="${root}data/${name}/${entity}">${entity}</a>`,
+    entity,
     status === null ? '' : count(status.rows),
     some(status?.deleted),
     some(status?.missing),
@@ -215,43 +509,50 @@ function entityCells(
     some(status?.due),
     some(status?.quarantined),
     some(undeclared),
-    completeness === null
-      ? ''
-      : html`<span class="${completeness === 'part-missing' ? 'late' : ''}"
-          >${completenessTexts[completeness]}</span
-        >`,
-    status === null
-      ? ''
-      : html`<span class="${status.due > 0 ? 'late' : ''}"
-            >${age(status.lastCompleteReadAt, nowMs, status.partitions === 0 ? '' : 'never')}</span
-          >
-          ${status.due > 0 && status.lastCompleteReadAt !== null ? html`<span class="soft">incomplete since</span>` : ''}`,
-    asOf === null && limitMs === null
-      ? ''
-      : html`<span class="${isLate ? 'late' : ''}">${age(asOf, nowMs)}</span>
-          ${limitMs === null ? '' : html`<span class="soft">limit ${formatDuration(limitMs)}</span>`}`,
+    completeness === null ? '' : completenessTexts[completeness],
+    status === null ? '' : age(status.lastCompleteReadAt, nowMs, status.partitions === 0 ? '' : 'never'),
+    limitMs === null ? '' : formatDuration(limitMs),
   ];
 }
 
 /** Lines that `status` prints below its table. */
 function storedNotes({ connector, stored }: ConnectorData, { program, nowMs }: PageWorld): SafeHtml {
   if (stored === null) return html``;
-  const { status, damagedFiles, copiedAway, unfinishedCopy } = stored;
-  const lines = [
-    ...missingLines(stored, program),
-    ...storedPartMissing(status?.entities ?? []),
-    ...damagedFiles.map((file) => damageText(file)),
-    ...(damagedFiles.length === 0 ? [] : [damageAdvice(connector.name, program)]),
-    ...(copiedAway === null
-      ? []
-      : [
-          `copied to sink ${copiedAway.to} at ${copiedAway.at}: ${copiedAway.from} takes no more syncs of it`,
-        ]),
-    ...(unfinishedCopy === null
-      ? []
-      : [`its copy from sink ${unfinishedCopy.from}, begun at ${unfinishedCopy.since}, is not complete`]),
-  ];
-  return html`${textLines(lines)} ${failedSection(stored, nowMs)}`;
+  const { status, damagedFiles, copiedAway, unfinishedCopy, signIn } = stored;
+  const why = [...missingLines(stored, program), ...storedPartMissing(status?.entities ?? [])];
+  const damage = damagedFiles.map((file) => damageText(file));
+  return html`${
+    damage.length === 0
+      ? ''
+      : callout('bad', 'Damaged files', textLines([...damage, damageAdvice(connector.name, program)]))
+  }
+  ${
+    copiedAway === null
+      ? ''
+      : callout(
+          '',
+          'Copied',
+          html`<p>
+            Copied to store <code>${copiedAway.to}</code>, ${moment(copiedAway.at, nowMs)}:
+            <code>${copiedAway.from}</code> takes no more syncs of it.
+          </p>`,
+        )
+  }
+  ${
+    unfinishedCopy === null
+      ? ''
+      : callout(
+          'warn',
+          'Copy',
+          html`<p>
+            Its copy from store <code>${unfinishedCopy.from}</code>, begun
+            ${moment(unfinishedCopy.since, nowMs)}, is not complete.
+          </p>`,
+        )
+  }
+  ${why.length === 0 ? '' : disclosed('Why parts are missing and deletes wait', textLines(why))}
+  ${signIn === null ? '' : html`<p class="soft">Sign-in: ${signInText(signIn, connector.name, program)}</p>`}
+  ${failedSection(stored, nowMs)}`;
 }
 
 const mostDrift = 50;
@@ -261,18 +562,20 @@ function driftSection({ past: { drift }, connector }: ConnectorData, { program, 
   const rows = drift
     .slice(0, mostDrift)
     .map((row) => [
-      row.entity,
-      printable(row.field === '*' ? '* (further names)' : row.field),
+      html`${row.entity}.${printable(row.field === '*' ? '* (further names)' : row.field)}`,
       row.types.join(', '),
       row.kind === 'misfit' ? 'does not fit its column' : 'undeclared',
       age(row.firstSeenAt, nowMs),
     ]);
-  return html`<h2>Fields that are not declared</h2>
-    <p>
-      Nothing of them is lost. <code>${program} schema diff ${connector.name}</code> shows how to declare
-      them${drift.length > mostDrift ? `, and ${count(drift.length - mostDrift)} more` : ''}.
+  const more = drift.length - mostDrift;
+  return html`<section aria-label="Fields that are not declared">
+    <h2 id="fields">Fields that are not declared</h2>
+    <p class="soft">
+      All values are kept. <code>${program} schema diff ${connector.name}</code> shows how to declare
+      them${more > 0 ? `, and ${count(more)} more` : ''}.
     </p>
-    ${table('Fields that are not declared', ['entity', 'field', 'came as', 'is', 'first seen'], rows)}`;
+    ${table('Undeclared fields', ['Field', 'Came as', ['Is', 'o'], ['First seen', 'num']], rows)}
+  </section>`;
 }
 
 type Failed = StoredConnector['failures'][number] | StoredConnector['fileFailures'][number];
@@ -283,29 +586,29 @@ function failedSection(
   nowMs: number,
 ): SafeHtml {
   const failed = [...likeOnes(failures, ''), ...likeOnes(fileFailures, 'file of ')];
+  const isMore = [failures, fileFailures].some(({ length }) => length === failureLimit);
+  const refused = (status?.entities ?? []).reduce((sum, one) => sum + one.quarantined, 0);
   return html`${
     failed.length === 0
       ? ''
-      : html`<h2>Failed, to be tried again</h2>
-          <ul>
-            ${failed.map(({ at, text }) => html`<li>${printable(text)} <span class="soft">${moment(at, nowMs)}</span></li>`)}
-          </ul>
-          ${[failures, fileFailures].some(({ length }) => length === failureLimit) ? html`<p class="soft">There may be more.</p>` : ''}`
+      : disclosed(
+          'Failed, to be tried again',
+          html`<ul>
+              ${failed.map(({ at, text }) => html`<li>${printable(text)} <span class="soft">${moment(at, nowMs)}</span></li>`)}
+            </ul>
+            ${isMore ? html`<p class="soft">There may be more.</p>` : ''}`,
+        )
   }
   ${
     quarantine.length === 0
       ? ''
-      : html`<h2>Quarantine</h2>
-          <p>
-            ${counted(
-              (status?.entities ?? []).reduce((sum, one) => sum + one.quarantined, 0),
-              'record',
-            )},
-            kept whole in the table <code>_sync_quarantine</code>. The newest:
-          </p>
-          <ul>
-            ${quarantine.map(({ entity, reason, detail }) => html`<li>${entity} ${printable(`${reason}: ${detail}`)}</li>`)}
-          </ul>`
+      : disclosed(
+          `Quarantine: ${counted(refused, 'record')}`,
+          html`<p>Kept whole in the table <code>_sync_quarantine</code>. The newest:</p>
+            <ul>
+              ${quarantine.map(({ entity, reason, detail }) => html`<li>${entity} ${printable(`${reason}: ${detail}`)}</li>`)}
+            </ul>`,
+        )
   }`;
 }
 
@@ -324,7 +627,7 @@ function likeOnes(failures: readonly Failed[], what: string) {
 }
 
 const runningColumns: readonly TableColumn[] = [
-  'entity',
+  'Entity',
   ['read', 'num'],
   ['written', 'num'],
   ['stored before', 'num'],
@@ -342,89 +645,18 @@ export function progressSection(
     count(inserted + updated),
     count(Math.max(0, (before.get(entity) ?? 0) - inserted)),
   ]);
-  return html`<section class="callout" aria-label="Run in progress">
-    <h2>${isLost ? 'Its process has ended' : 'Running'}</h2>
-    <p>
-      <a href="../runs/${run.run}">Run</a> since
-      ${second(run.startedAt)}${isLost ? '; the next run resumes from what it stored' : ''}.
-    </p>
-    ${rows.length === 0 ? '' : table('Run in progress', runningColumns, rows)}
-  </section>`;
-}
-
-interface Entry {
-  readonly at: Instant;
-  readonly cells: readonly (SafeHtml | string)[];
-}
-
-const timelineColumns: readonly TableColumn[] = [
-  'when',
-  'what',
-  'who',
-  ['took', 'num'],
-  ['read', 'num'],
-  ['written', 'num'],
-  ['deleted', 'num'],
-  'details',
-];
-
-export const leastShown = 50;
-export const mostShown = 1000;
-
-/** Events of a connector, newest first: its runs, actions of people, and new fields. */
-export function timeline({ past, shown }: Pick<ConnectorData, 'past' | 'shown'>, nowMs: number): SafeHtml {
-  const { runs, actions, drift } = past;
-  const all = [...runs.map(runEntry), ...actions.map(actionEntry), ...driftEntries(drift)].sort(
-    (left, right) => (left.at < right.at ? 1 : left.at > right.at ? -1 : 0),
+  const read = counts.reduce((sum, one) => sum + one.fetched - one.duplicate, 0);
+  const written = counts.reduce((sum, one) => sum + one.inserted + one.updated, 0);
+  const what = isLost ? 'The process of the run has ended' : 'Running';
+  const since = isLost ? html`; it began ${second(run.startedAt)}` : html` since ${second(run.startedAt)}`;
+  const so = `${counted(read, 'record')} read, ${counted(written, 'row')} written`;
+  return callout(
+    isLost ? 'warn' : 'run',
+    'Run in progress',
+    html`<p>
+        <b>${what}${since}</b>: ${so}${isLost ? '. The next run resumes from what it stored.' : ' so far.'}
+      </p>
+      ${rows.length === 0 ? '' : disclosed('By entity', table('Run in progress', runningColumns, rows))}`,
+    html`<a class="btn low" href="${root}runs/${run.run}">Open the run</a>`,
   );
-  const isMore = all.length > shown || [runs, actions].some((list) => list.length === shown);
-  const rows = all.slice(0, shown).map(({ at, cells }) => [age(at, nowMs), ...cells]);
-  return html`${table('Timeline', timelineColumns, rows)}
-  ${
-    isMore && shown < mostShown
-      ? html`<p><a href="?shown=${Math.min(mostShown, shown * 4)}#timeline">Show older</a></p>`
-      : ''
-  }`;
-}
-
-function entry(at: Instant, what: SafeHtml | string, who: string, details: SafeHtml | string): Entry {
-  return { at, cells: [what, who, '', '', '', '', details] };
-}
-
-function runEntry(run: RunSummary): Entry {
-  const { report, kind, startedAt } = run;
-  const ms = tookMs(run);
-  const deleted = report?.entities.reduce((sum, one) => sum + one.deleted, 0) ?? 0;
-  return {
-    at: startedAt,
-    cells: [
-      html`<a href="../runs/${run.run}">${runState(run.state)}</a> ${kind === 'sync' ? '' : kind}`,
-      '',
-      ms === null ? '' : duration(ms),
-      report === null ? '' : count(recordsRead(report)),
-      report === null ? '' : count(rowsWritten(report)),
-      deleted === 0 ? '' : count(deleted),
-      report?.error?.code ?? report?.failures[0]?.code ?? '',
-    ],
-  };
-}
-
-function actionEntry(action: NotedAction): Entry {
-  const { at, who, entity, run } = action;
-  const said = [entity ?? '', actionDetail(action)].filter((text) => text !== '').join(', ');
-  const details = html`${printable(said)} ${run === null ? '' : html`<a href="../runs/${run}">run</a>`}`;
-  return entry(at, action.action, printable(who), details);
-}
-
-/** Fields that came for the first time in one run. */
-function driftEntries(drift: readonly DriftRow[]): readonly Entry[] {
-  const met = grouped(drift, ({ entity, kind, firstRun }) => `${entity} ${kind} ${firstRun}`);
-  return [...met.values()].flatMap(([first, ...others]) => {
-    if (first === undefined) return [];
-    const fields = [first, ...others].map(({ field }) => (field === '*' ? 'further ones' : field));
-    const what = first.kind === 'undeclared' ? 'undeclared fields' : 'values that do not fit';
-    return [
-      entry(first.firstSeenAt, 'schema', '', printable(`${first.entity}: ${what}: ${firstNames(fields)}`)),
-    ];
-  });
 }

@@ -145,7 +145,7 @@ function topLinks(root: string, at: Page['at']): SafeHtml {
     </form>`;
 }
 
-/** Whether a visitor may act. Without a token no one may. */
+/** Whether a visitor may act. Without a token nobody may. */
 export function mayAct(visitor: TokenHolder | null): boolean {
   return visitor?.may.includes('act') ?? false;
 }
@@ -243,6 +243,21 @@ export function momentText(at: Instant | number, nowMs: number): string {
 export function dayText(at: Instant | number): string {
   const exact = instant(msOf(at));
   return `${Number(exact.slice(8, 10))} ${months[Number(exact.slice(5, 7)) - 1] ?? ''}`;
+}
+
+const weekdays = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'] as const;
+
+/** `Today, 28 Nov`, `Friday, 27 Nov`, `27 Nov 2025`: a heading above what happened on that day of UTC. */
+export function dayTitle(day: string, nowMs: number): string {
+  const now = instant(nowMs);
+  if (!now.startsWith(day.slice(0, 4))) return `${dayText(day)} ${day.slice(0, 4)}`;
+  const name = now.startsWith(day) ? 'Today' : weekdays[new Date(day).getUTCDay()];
+  return `${name ?? ''}, ${dayText(day)}`;
+}
+
+/** `15:32`, below the name of its day. */
+export function minute(at: Instant): SafeHtml {
+  return timeText(at, (exact) => exact.slice(11, 16));
 }
 
 /** `15:32:05`, in runs and logs. */

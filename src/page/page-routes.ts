@@ -16,7 +16,7 @@ import type { LocalSettings } from '../settings/settings.ts';
 import { actRoute, actRoutes } from './act-pages.ts';
 import { actionsPage, leastActions, mostActions, readActionsPage } from './actions-page.ts';
 import { addConnectorRoutes, addRoute } from './add-connector-page.ts';
-import { connectorPage, leastShown, mostShown, readConnectorPage } from './connector-page.ts';
+import { connectorPage, readConnectorPage } from './connector-page.ts';
 import { type Deeds, flashOf, flashState, openDeeds } from './flash.ts';
 import { maySeeValues, page, pageHeaders, type PageWorld, problemPage, sendPage } from './layout.ts';
 import { dataPage, firstEntity, readDataQuery, wholeValue } from './data-page.ts';
@@ -25,6 +25,7 @@ import { liveRoute } from '../monitor/live-stream.ts';
 import { emptyPage, overviewPage, overviewSorts, overviewStates, readOverviewPage } from './overview-page.ts';
 import { readRunsPage, runGroups, runPage, runsPage } from './run-page.ts';
 import { targetPage, targetsPage, watchTargets } from './target-page.ts';
+import { leastShown, mostShown, timelineKinds } from './timeline.ts';
 
 export { openDeeds } from './flash.ts';
 
@@ -111,8 +112,8 @@ function addRoutes(server: FastifyInstance, options: PageOptions, at: PageServer
     pages.get('/connectors/:name', async (request, reply) => {
       const now = world(request);
       const connector = connectorNamed(settings, nameParam.parse(request.params).name);
-      const { shown } = connectorQuery.parse(request.query);
-      const data = await readConnectorPage(settings, connector, watched, { nowMs: now.nowMs, shown });
+      const asked = { nowMs: now.nowMs, ...connectorQuery.parse(request.query) };
+      const data = await readConnectorPage(settings, connector, watched, asked);
       if (data.kind === 'unreadable') {
         const title = `${connector.name}: sink ${connector.sink.name} cannot be read`;
         return await sendPage(reply.code(503), problemPage('../', title, data.problem, now));
@@ -372,6 +373,7 @@ const logQuery = z.object({ log: text });
 
 const connectorQuery = z.object({
   shown: z.preprocess(one, z.coerce.number().int().min(leastShown).max(mostShown).catch(leastShown)),
+  show: z.preprocess(one, z.enum(timelineKinds).nullable().catch(null)),
 });
 
 const actionsQuery = z.object({

@@ -57,18 +57,27 @@ function shortTrouble(trouble: Trouble, of: KnownConnector, world: PageWorld): s
 /** The one act that fixes the trouble, or a link to where a person decides; empty where it resolves on its own. */
 export function troubleAct(trouble: Trouble, of: KnownConnector, world: PageWorld, root: string) {
   if (!trouble.isForPerson && trouble.kind !== 'paused') return '';
-  const { connector, overview } = of;
-  const subject = { connector: connector.name };
+  const address = `${root}connectors/${of.connector.name}`;
+  return (
+    helpingAct(trouble, of, world, root, 'low') ?? html`<a class="btn low" href="${address}">See details</a>`
+  );
+}
+
+/** The one act that fixes the trouble, empty for a visitor who may not act; null: none does. */
+export function helpingAct(
+  trouble: Trouble,
+  { connector, overview }: KnownConnector,
+  world: PageWorld,
+  root: string,
+  look: '' | 'low' | 'primary',
+) {
   // Another run would stop at the same account.
   const isOther = trouble.kind === 'error' && trouble.code === 'IDENTITY_CHANGED';
   const act = isOther ? undefined : acts[trouble.kind];
-  if (act !== undefined) {
-    // No worker runs a paused connector.
-    const isLeft =
-      (overview?.paused ?? null) !== null && (act[0] === 'run-now' || act[0] === 'allow-deletes');
-    return actLink(world, root, isLeft ? ['resume', 'Resume…'] : act, subject, 'low');
-  }
-  return html`<a class="btn low" href="${root}connectors/${connector.name}">See details</a>`;
+  if (act === undefined) return null;
+  // No worker runs a paused connector.
+  const isLeft = (overview?.paused ?? null) !== null && (act[0] === 'run-now' || act[0] === 'allow-deletes');
+  return actLink(world, root, isLeft ? ['resume', 'Resume…'] : act, { connector: connector.name }, look);
 }
 
 const acts: Partial<Readonly<Record<Trouble['kind'], readonly [ActName, string]>>> = {

@@ -69,6 +69,24 @@ export interface RunSummary extends Pick<
 /** A run without its report, which takes time to read. */
 export type RunFacts = Omit<RunSummary, 'report'>;
 
+/** Rows of an entity that runs have changed which began on one day of UTC, such as `2026-03-01`. */
+export interface ChangesOfDay {
+  readonly day: string;
+  readonly entity: EntityName;
+  readonly added: number;
+  readonly changed: number;
+  readonly deleted: number;
+}
+
+/** Differences between what a sync read and what the sync before it read. */
+export interface ScopeChange extends Pick<RunSummary, 'run' | 'startedAt'> {
+  readonly isOtherDefinition: boolean;
+  /** Entities that the sync before did not read, that this one did not, and that both read with other settings. */
+  readonly added: readonly EntityName[];
+  readonly left: readonly EntityName[];
+  readonly changed: readonly EntityName[];
+}
+
 export interface ConnectorOverview {
   readonly connector: ConnectorName;
   /** Null where the connector is only paused, or no run of it could begin so far. */

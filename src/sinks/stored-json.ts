@@ -9,6 +9,7 @@ import {
   writeJson,
 } from '../core/json.ts';
 import { SyncError } from '../core/errors.ts';
+import type { EntityName } from '../core/names.ts';
 import { completenessWords, type RunReport } from './run-report.ts';
 import type { FileFailure } from './files.ts';
 import {
@@ -161,6 +162,15 @@ export const parseCopiedTo = parserOf<Omit<CopiedAway, 'connector'>>(
   'where a connector was copied to',
 );
 export const parseReport = parserOf(report as unknown as z.ZodType<RunReport>, 'a run report');
+/** The part of a report that says what its run has deleted: to be read of many runs. */
+export const parseDeletes = parserOf(
+  z.object({
+    entities: z.array(
+      z.object({ entity: z.string() as unknown as z.ZodType<EntityName>, deleted: z.number() }),
+    ),
+  }),
+  'a run report',
+);
 export const parseFailure = parserOf(failure as z.ZodType as z.ZodType<WalkFailure>, 'why a walk failed');
 export const parseFileFailure = parserOf(
   fileFailure as z.ZodType as z.ZodType<FileFailure>,

@@ -286,7 +286,7 @@ describe.each(['sqlite', 'jsonl', 'postgres'] as const)('the watched sinks of a 
       reason: 'moving',
     });
     const recent = (await watched.recentRuns(connectors, 1)).get(first.name);
-    const newest = await readConnectorHistory(first, 9);
+    const newest = await readConnectorHistory(first, 9, instant(0));
     expect(recent?.map(({ run }) => run)).toEqual([newest.runs[0]?.run]);
     expect(newest.counts).toMatchObject([{ entity: 'lists', fetched: 3 }]);
   });

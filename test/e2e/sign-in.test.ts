@@ -285,7 +285,7 @@ async function shownPages(folder: string) {
   if (connector === undefined) throw new Error('the config has no connector');
   await using watched = watchSinks([connector], systemClock);
   const nowMs = systemClock.now();
-  const data = await readConnectorPage(settings, connector, watched, { nowMs, shown: 50 });
+  const data = await readConnectorPage(settings, connector, watched, { nowMs, shown: 50, show: null });
   if (data.kind !== 'read') throw new Error(data.problem);
   const world = { ...pageWorld, nowMs, config: null };
   const query = { q: '', state: null, sort: 'health', page: 1 } as const;

@@ -1,6 +1,7 @@
 import { expect, it as everywhere, onTestFinished } from 'vitest';
 import { instant, systemClock } from '../../../src/core/clock.ts';
 import type { ConnectorName } from '../../../src/core/names.ts';
+import { noCounts } from '../../../src/core/records.ts';
 import { newForMs } from '../../../src/sinks/readings.ts';
 import type { ClaimedMessage, FoundState, NewMessage, NoticeChanges } from '../../../src/sinks/notices.ts';
 import type { RunReport } from '../../../src/sinks/run-report.ts';
@@ -115,6 +116,38 @@ export function operating(kind: SinkKind): void {
     await other[Symbol.asyncDispose]();
     await started.lease[Symbol.asyncDispose]();
   });
+
+  everywhere(
+    'adds up by day what runs have changed, and says what they read otherwise than before',
+    async () => {
+      const sink = await bench().open();
+      const choices = (list: string): string => JSON.stringify([[members, [{ list }], []]]);
+      const plan = { choices: choices('a') };
+      await bench().read('r1', [member('1'), member('2')], { sink, plan });
+      bench().clock.advance(dayMs);
+      const updated = { ...entityReport(members, { fetched: 1, updated: 1 }), deleted: 2 };
+      const ended = { entities: [updated, { ...updated, entity: opens, counts: noCounts }] };
+      await bench().read('r2', [member('1', 'Bea')], { sink, plan: { choices: choices('b') }, ended });
+      const nothing = { entity: members, added: 0, changed: 0, deleted: 0 };
+      const second = [
+        { ...nothing, day: '2026-03-02', changed: 1 },
+        { ...nothing, day: '2026-03-02', deleted: 2 },
+        { ...nothing, day: '2026-03-02', deleted: 2, entity: opens },
+      ];
+      const { changes } = sink.history;
+      expect(await changes(news, instant(start + 1))).toEqual({ changes: second, oldestKept: null });
+      const all = [{ ...nothing, day: '2026-03-01', added: 2 }, ...second];
+      expect(new Set((await changes(news, instant(start))).changes)).toEqual(new Set(all));
+      const same = { isOtherDefinition: false, added: [], left: [] };
+      expect(await sink.history.scopeChanges(news, 9)).toMatchObject([
+        { ...same, run: 'r2', changed: [members] },
+      ]);
+      // A run of chosen entities is no change of settings.
+      await bench().read('r3', [], { sink, plan });
+      await bench().read('r4', [], { sink, plan: { choices: choices('b') } });
+      expect((await sink.history.scopeChanges(news, 9)).map(({ run }) => run)).toEqual(['r2']);
+    },
+  );
 
   // Proves promise 11.3
   it('knows how old an entity is: as the beginning of the newest chain that read all of it', async () => {

@@ -32,10 +32,11 @@ import { isCounted, readsAgree, withPartition } from '../deletes/noted-rows.ts';
 import type { RecordTables } from '../driver.ts';
 import { readOutbox } from '../notices/ledger-notices.ts';
 import { readPurgeWork, readPurgeNotes } from '../purges/purge-notes.ts';
-import { hasBegun, readJournal } from '../runs/run-chains.ts';
+import { hasBegun, readJournal, readScopeChanges } from '../runs/run-chains.ts';
 import { knownTables, openStoredTable, storedTable, versionedEntities, readMasks } from '../tables.ts';
 import {
   newestRunsSql,
+  readChanges,
   readDoubts,
   readFreshness,
   readOverview,
@@ -66,6 +67,8 @@ export function ledgerReader(
     run: asked(readRun),
     journal: asked(readJournal),
     recentRuns: asked(readRecentRuns),
+    changes: asked(readChanges),
+    scopeChanges: asked(readScopeChanges),
     counts: asked(countsOfRun),
     origins: asked(storedOrigins),
     doubts: asked(readDoubts),

@@ -7,6 +7,7 @@ import { isHeldBy } from '../../decisions/drift-columns.ts';
 import { newForMs, newsName, type FieldNews } from '../../readings.ts';
 import type { Pause, StoredIdentity } from '../../lease.ts';
 import type {
+  ChangesOfDay,
   ConnectorOverview,
   EntityFreshness,
   EntityMissing,
@@ -18,12 +19,12 @@ import type {
 } from '../../ledger-reader.ts';
 import type { WithheldOf } from '../../requests.ts';
 import type { RunReport } from '../../run-report.ts';
-import { parseColumns, parseReport } from '../../stored-json.ts';
+import { parseColumns, parseDeletes, parseReport } from '../../stored-json.ts';
 import { hasWritten } from '../counts.ts';
 import { among } from '../held-connectors.ts';
 import { readKnownFields } from '../noted-actions.ts';
 import { readPurgeWork } from '../purges/purge-notes.ts';
-import { hasBegun } from '../runs/run-chains.ts';
+import { hasBegun, keptRuns } from '../runs/run-chains.ts';
 import { SyncError } from '../../../core/errors.ts';
 
 interface Of {
@@ -342,6 +343,43 @@ export async function readRecentRuns(
     { v: connectors.map((connector) => ({ connector })), before: limit - 1 },
   );
   return grouped(runs, ({ connector }) => connector);
+}
+
+/**
+ * Rows that a connector's runs since then have added, changed and deleted, by the day on which the run began. A report
+ * is parsed only where it has deletes; `_sync_counts` has the rest, of a run in progress too.
+ */
+export async function readChanges(tx: Tx, connector: ConnectorName, since: Instant) {
+  const of = { connector, since };
+  const counted = await tx.rows<Omit<ChangesOfDay, 'deleted'>>(
+    `SELECT substr(run.started_at, 1, 10) AS day, entity, CAST(sum(inserted) AS bigint) AS added,
+       CAST(sum(updated) AS bigint) AS changed
+     FROM _sync_runs AS run JOIN _sync_counts AS counted ON counted.run = run.run
+     WHERE connector = :connector AND started_at >= :since AND inserted + updated > 0
+     GROUP BY substr(run.started_at, 1, 10), entity`,
+    of,
+  );
+  const reports = await tx.rows<{ readonly day: string; readonly report: string }>(
+    `SELECT substr(started_at, 1, 10) AS day, report FROM _sync_runs
+     WHERE connector = :connector AND started_at >= :since
+       AND replace(report, '"deleted":0', '') LIKE '%"deleted":%'`,
+    of,
+  );
+  const deletes = reports.flatMap(({ day, report }) =>
+    parseDeletes(report)
+      .entities.filter(({ deleted }) => deleted > 0)
+      .map((one): ChangesOfDay => ({ day, ...one, added: 0, changed: 0 })),
+  );
+  const oldest = await cellOf<Instant>(
+    tx,
+    'SELECT started_at FROM _sync_runs WHERE connector = :connector ORDER BY number DESC LIMIT 1 OFFSET :kept',
+    { connector, kept: keptRuns - 1 },
+  );
+  return {
+    changes: [...counted.map((one): ChangesOfDay => ({ ...one, deleted: 0 })), ...deletes],
+    /** When the oldest run began, where older ones may not be kept; null: all are there. */
+    oldestKept: oldest ?? null,
+  };
 }
 
 export async function readRun(tx: Tx, run: RunId): Promise<RunSummary | null> {

@@ -17,6 +17,7 @@ import {
   forbidContinuing,
   hasBegun,
   insertRun,
+  keptRuns,
   interruptRunning,
   newestRun,
   pruneJournals,
@@ -400,7 +401,7 @@ const keptDays = 90;
  * Limits per connector; the newest are kept. A source that sends a broken record every minute would add 130,000 to the
  * quarantine in 90 days.
  */
-const mostKept = { runs: 1_000, quarantined: 10_000 } as const;
+const mostKept = { runs: keptRuns, quarantined: 10_000 } as const;
 
 /** Whether nothing of the run is to be resumed: the rows that its chain has met are no longer needed. */
 export function isChainOver({ outcome }: Pick<RunReport, 'outcome'>): boolean {

@@ -1,6 +1,7 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, RunId, EntityName } from '../../../core/names.ts';
-import { writeJson } from '../../../core/json.ts';
+import { readJson, writeJson } from '../../../core/json.ts';
+import type { ScopeChange } from '../../ledger-reader.ts';
 import { parseJournal, type RunJournal } from '../../run-journal.ts';
 import type { RunOutcome, RunReport } from '../../run-report.ts';
 import { cellOf, put, write, type Tx } from '../../../sql/database.ts';
@@ -60,6 +61,9 @@ const notBegun = '-';
 export const hasBegun = `chain <> '${notBegun}'`;
 /** Limit per connector: a schedule that fails every minute must not push out runs that have read something. */
 const mostNotBegun = 100;
+
+/** Limit per connector: older runs are pruned at the end of a run. */
+export const keptRuns = 1_000;
 
 export async function insertFailedStart(tx: Tx, report: RunReport, journal?: string): Promise<void> {
   const { run, connector, kind, startedAt, finishedAt, outcome: state } = report;
@@ -185,6 +189,67 @@ export function scopeOf(plan: RunPlan, definitionHash: string): string {
     entities: [...plan.entities].sort(),
     roots: plan.roots.map(({ entity, params }) => writeJson([entity, params])).sort(),
   });
+}
+
+interface Scope {
+  readonly definition: string;
+  readonly choices: string;
+  readonly entities: readonly EntityName[];
+}
+
+/**
+ * Syncs that read otherwise than the one before, newest first. A single sync after which the old things are read again
+ * is left out: a person chose its entities.
+ */
+export async function readScopeChanges(
+  tx: Tx,
+  connector: ConnectorName,
+  limit: number,
+): Promise<readonly ScopeChange[]> {
+  const rows = await tx.rows<
+    Pick<ScopeChange, 'run' | 'startedAt'> & Record<'scope' | 'earlier', string> & { readonly place: number }
+  >(
+    `SELECT run, started_at, scope, earlier, place FROM (
+       SELECT number, run, started_at, scope, lag(scope) OVER by_number AS earlier, row_number() OVER by_number AS place
+       FROM _sync_runs WHERE connector = :connector AND kind = 'sync' AND ${hasBegun}
+       WINDOW by_number AS (ORDER BY number)
+     ) AS one WHERE scope <> earlier ORDER BY number DESC LIMIT :limit`,
+    { connector, limit },
+  );
+  const changes: ScopeChange[] = [];
+  for (let index = 0; index < rows.length; index += 1) {
+    const [row, below] = [rows[index], rows[index + 1]];
+    if (row === undefined) break;
+    const { scope, earlier, place, ...run } = row;
+    if (below?.earlier === scope && below.place === place - 1) index += 1;
+    // `as`: `scopeOf` has written these texts.
+    else
+      changes.push({
+        ...run,
+        ...scopeChange(readJson(scope) as unknown as Scope, readJson(earlier) as unknown as Scope),
+      });
+  }
+  return changes;
+}
+
+function scopeChange(now: Scope, before: Scope): Omit<ScopeChange, 'run' | 'startedAt'> {
+  const choices = choicesOf(before);
+  return {
+    isOtherDefinition: now.definition !== before.definition,
+    added: now.entities.filter((entity) => !before.entities.includes(entity)),
+    left: before.entities.filter((entity) => !now.entities.includes(entity)),
+    changed: [...choicesOf(now)].flatMap(([entity, text]) =>
+      (choices.get(entity) ?? text) === text ? [] : [entity],
+    ),
+  };
+}
+
+/** Settings of each entity, as text. */
+function choicesOf({ choices }: Scope): ReadonlyMap<EntityName, string> {
+  if (!choices.startsWith('[')) return new Map();
+  // `as`: a plan has written it.
+  const all = JSON.parse(choices) as readonly (readonly [EntityName, ...unknown[]])[];
+  return new Map(all.map(([entity, ...chosen]) => [entity, JSON.stringify(chosen)]));
 }
 
 /**
