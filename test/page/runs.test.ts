@@ -68,7 +68,7 @@ describe('a run', () => {
     expect(text).toMatch(
       /Requests All \d+ Answered 2xx \d+ Asked to wait \(429\) 0 Refused 0 Median time \d+ ms, slowest/,
     );
-    expect(text).toMatch(/Where the time went .* Mostly .* list_members .* API /);
+    expect(text).toMatch(/Where the time went .* Sink Mostly \w+ \d.* ms API /);
     expect(logOf(body)).toMatch(
       /\d\d:\d\d:\d\d info POST \/api\/v1\/integrations\/connectors\/c-crm\/execute list lists 200 \d+ ms \d records? ¶/,
     );
