@@ -276,20 +276,19 @@ function diffLine(line: string): SafeHtml {
 /** Some of the rows that the act would change. */
 function rowsAtStake({ rows }: PreparedAct, { nowMs }: PageWorld): SafeHtml | '' {
   if (rows === undefined || rows.shown.length === 0) return '';
-  const shown = rows.shown.map(({ entity, keyText, missingSince }) => [
-    html`<span class="mono">${keyName(keyText)}</span>`,
-    entity,
-    moment(missingSince, nowMs),
-  ]);
+  const shown = rows.shown.map(({ entity, keyText, missingSince }) => ({
+    cells: [html`<span class="mono">${keyName(keyText)}</span>`, moment(missingSince, nowMs), entity],
+    nameLook: 'cut',
+  }));
   const more = rows.count - rows.shown.length;
-  return html`${table('Rows that look deleted', ['Looks deleted', 'Entity', 'Not found since'], shown)}
+  return html`${table('Rows that look deleted', ['Looks deleted', 'Not found since', ['Entity', 'o']], shown)}
   ${more > 0 ? html`<p class="soft">${counted(more, 'more row', 'more rows')}.</p>` : ''}`;
 }
 
-/** A key as people write it: its one value, or all of them as the sink has them. */
+/** A key as people write it: its values, or the text that the sink has of more than some. */
 function keyName(keyText: string): string {
-  const parts = keyPartsOf(keyText, 1);
-  return printableWithin(parts === null ? keyText : String(parts[0]), 80);
+  const parts = [1, 2, 3, 4].flatMap((length) => keyPartsOf(keyText, length) ?? []);
+  return printableWithin(parts.length === 0 ? keyText : parts.map(String).join(' / '), 80);
 }
 
 /** Says why nothing was done. */

@@ -191,7 +191,7 @@ describe('a person whose pages are those of a worker', () => {
     const asked = await anna.ask(address);
     expect(asked.text).toContain('Allow 23 deletes of members, once?');
     expect(asked.text).toContain('At the last run these were 23 of list_members');
-    expect(asked.text).toMatch(/Not found since .* list_members .* 13 more rows\./);
+    expect(asked.text).toMatch(/Not found since Entity \w+ \/ \w+ .* list_members .* 13 more rows\./);
     // No worker serves yet; another person asks at the same time.
     const forms = [asked, await anna.ask(address)];
     const answers = await Promise.all(forms.map(async (one) => (await anna.confirm(one)).text));
