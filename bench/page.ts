@@ -37,7 +37,7 @@ const views = {
   'by rows, page 7': '?sort=rows&page=7',
   'named 99': '?q=99',
   failed: '?state=failed',
-  'needs a person, by name': '?state=attention&sort=name',
+  'needs a person, by name': '?state=needs-you&sort=name',
 };
 
 const folder = mkdtempSync(path.join(tmpdir(), 'bench-page-'));
