@@ -185,7 +185,9 @@ export const editActs = {
   },
 };
 
-/** Checks a new connector in this file of the config. Throws as `addedConnector`, also for values that are missing here. */
+/**
+ * Checks a new connector in this file of the config. Throws as `addedConnector`, also for values that are missing here.
+ */
 export function plannedConnector(
   world: EditWorld,
   file: string,

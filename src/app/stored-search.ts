@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import PQueue from 'p-queue';
 import type { Clock } from '../core/clock.ts';
 import type { JsonObject } from '../core/json.ts';
 import { usage } from '../core/errors.ts';
@@ -42,7 +41,8 @@ export function openSearches({ clock, deadlineMs, processes, maxWaiting }: Store
   // No secret, and none is needed: a cursor only has to fit the sink that it came from, which its scope says.
   const cursorKey = createHash('sha256').update('search cursor of a sink').digest();
   const pool = openSearchProcesses({ processes, maxWaiting, deadlineMs, cursorKey, clock });
-  const waiting = new PQueue({ concurrency: processes });
+  /** Searches of PostgreSQL, each on a connection. */
+  let running = 0;
   return {
     /** Rejects as `search` of the processes does, and with USAGE where there is nothing to search. */
     search: async (search: StoredSearch): Promise<StatedAnswer> => {
@@ -63,15 +63,15 @@ export function openSearches({ clock, deadlineMs, processes, maxWaiting }: Store
         const file = isJsonl ? accessSink(sink).ledgerPlace : sink.path;
         return await pool.search({ ...searched, file, isJsonl, scope, params }, signal);
       }
-      if (waiting.size >= maxWaiting) throw busy(waiting.size);
-      return await waiting.add(
-        async () => {
-          const { openPostgresSearch } = await import('../search/postgres-search.ts');
-          await using opened = await openPostgresSearch(sink);
-          return await opened.search(searched, params, { cursorKey, scope, clock, deadlineMs, signal });
-        },
-        { signal },
-      );
+      if (running >= maxWaiting) throw busy(running);
+      running += 1;
+      try {
+        const { openPostgresSearch } = await import('../search/postgres-search.ts');
+        await using opened = await openPostgresSearch(sink);
+        return await opened.search(searched, params, { cursorKey, scope, clock, deadlineMs, signal });
+      } finally {
+        running -= 1;
+      }
     },
     [Symbol.asyncDispose]: () => pool[Symbol.asyncDispose](),
   };

@@ -66,7 +66,8 @@ export function withoutYamlEntry(text: string, top: string, name: string): strin
 
 /**
  * Returns the text with another value of one member of an entry; null: without it. Comments around it stay, those
- * inside the former value (and beside one that goes) are removed. Null as `withYamlEntry`, and where there is no such entry.
+ * inside the former value (and beside one that goes) are removed. Null as `withYamlEntry`, and where there is no such
+ * entry.
  */
 export function withYamlMember(
   text: string,

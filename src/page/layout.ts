@@ -145,7 +145,7 @@ function topLinks(root: string, at: Page['at']): SafeHtml {
     </form>`;
 }
 
-/** Whether a visitor may act. Without a token nobody may. */
+/** Whether a visitor may act. Without a token no one may. */
 export function mayAct(visitor: TokenHolder | null): boolean {
   return visitor?.may.includes('act') ?? false;
 }

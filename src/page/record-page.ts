@@ -286,7 +286,7 @@ async function originSection(
 const mostBelow = 8;
 const mostCounted = 100;
 
-/** Their number, or nothing where it cannot be told in time. */
+/** Their number, or nothing where it is not known in time. */
 async function rowsBelow(
   given: Given,
   child: EntityTarget,

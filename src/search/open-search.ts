@@ -309,7 +309,10 @@ interface SearchedSink {
   readonly sqlFor: (tx: Tx, target: SearchTarget) => Promise<SearchSql>;
 }
 
-/** Searches of a SQLite sink, or of the rows in the ledger of another format, which write nothing. A search may throw the errors of opening a sink. */
+/**
+ * Searches of a SQLite sink, or of the rows in the ledger of another format, which write nothing. A search may throw
+ * the errors of opening a sink.
+ */
 export function openSearch(file: string, format?: LedgerFormat) {
   const db = readSqliteSink(file, format);
   const sqlFor = async (tx: Tx, target: SearchTarget): Promise<SearchSql> =>

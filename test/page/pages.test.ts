@@ -96,7 +96,7 @@ it('asks nothing of other origins, has nothing inline, and works below any path'
 
 it('says of a purged record by whom and when', async () => {
   await world.cli('purge', 'newsletter/lists', '--key', 'id=forgotten');
-  expect(textOf(await page('/record?in=newsletter/lists&key.id=forgotten'))).toMatch(
+  expect(textOf(await page('/data/newsletter/lists?key.id=forgotten'))).toMatch(
     /It was purged at \S+ by \S+; syncs do not store it again\./,
   );
 });
