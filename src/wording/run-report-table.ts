@@ -77,7 +77,7 @@ function pauseOf({ resumeBecause }: RunReport): string {
     : `${resumeBecause}, so no more calls are made until`;
 }
 
-/** What kept a run from its whole work, the words of an error or of the service about it, and what follows. */
+/** Reason why a run left something undone, with the words of an error or of the service, and what follows. */
 type Reason = readonly [what: string, why: string, then: string];
 
 export const resumes = 'What it stored is kept. The next run resumes from there.';
