@@ -129,12 +129,6 @@ function troublesOf(connector: WithRetention, overview: ConnectorOverview, nowMs
   );
   // Keeps the gravest of one kind, which stands last.
   const byKind = new Map([...leftOut, ...failed].map((one) => [one.kind, one]));
-  // New ones need a person: until the definition declares them, and for some days. Not those to which `onSchemaChange`
-  // gives a column: then the config has decided.
-  const fields = overview.newFields.filter(
-    ({ since, hasColumn }) => Date.parse(since) + newForMs > nowMs && !hasColumn,
-  );
-  const newest = Math.max(...fields.map(({ since }) => Date.parse(since)));
   const byAge = withheldByAgeOf(connector, overview.withheldByAge);
   const found: readonly (Trouble | false)[] = [
     ...lateness(connector, overview, nowMs),
@@ -161,14 +155,7 @@ function troublesOf(connector: WithRetention, overview: ConnectorOverview, nowMs
       isForPerson: false,
     },
     // A run that stopped at them says so already.
-    fields.length > 0 &&
-      !byKind.has('schema') && {
-        kind: 'fields',
-        fields,
-        untilMs: newest + newForMs,
-        word: null,
-        isForPerson: true,
-      },
+    !byKind.has('schema') && newFields(overview, nowMs),
     quarantined > 0 && { kind: 'quarantine', records: quarantined, word: null, isForPerson: true },
     lastEnded?.state === 'degraded' &&
       leftOut.length === 0 && { kind: 'left-out', word: 'incomplete', isForPerson: false },
@@ -191,6 +178,18 @@ function missingRows(missing: ConnectorOverview['missing'], kind: 'withheld' | '
       word: isForPerson ? 'incomplete' : null,
       isForPerson,
     }
+  );
+}
+
+/**
+ * New fields need a person until the definition declares them, and for some days. Fields to which `onSchemaChange`
+ * gives a column need none: the config has decided.
+ */
+function newFields({ newFields: all }: ConnectorOverview, nowMs: number): Trouble | false {
+  const fields = all.filter(({ since, hasColumn }) => Date.parse(since) + newForMs > nowMs && !hasColumn);
+  const newest = Math.max(...fields.map(({ since }) => Date.parse(since)));
+  return (
+    fields.length > 0 && { kind: 'fields', fields, untilMs: newest + newForMs, word: null, isForPerson: true }
   );
 }
 

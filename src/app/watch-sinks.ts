@@ -101,11 +101,11 @@ function watchSink(sink: SinkSettings) {
   };
 }
 
-/** Why a sink cannot be read; null: it can, or the first sync makes it. */
-export async function askSink(sink: SinkSettings): Promise<string | null> {
+/** The place of a sink, and why it cannot be read; `problem` null: it can, or the first sync makes it. */
+export async function askSink(sink: SinkSettings) {
   await using watched = watchSink(sink);
   const asked = await answeredWithin(watched.read(), notAnswered, answerWithinMs, systemClock);
-  return 'problem' in asked ? asked.problem : null;
+  return { place: accessSink(sink).place, problem: 'problem' in asked ? asked.problem : null };
 }
 
 const noChanges = {

@@ -24,8 +24,8 @@ const connectorJob = z.discriminatedUnion('kind', [
     // The due time, in milliseconds since the epoch; null: at once.
     due: z.number().nullable(),
     /**
-     * Set for a manual sync: who asked for it, for the ledger, whether this run may delete beyond the guards, and whether
-     * it reads everything.
+     * Set for a manual sync: who asked for it, for the ledger, whether this run may delete beyond the guards, and
+     * whether it reads everything.
      */
     by: z.string().max(200).optional(),
     allowDeletes: z.boolean().optional(),

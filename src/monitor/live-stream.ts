@@ -4,7 +4,7 @@ import { slept, systemClock } from '../core/clock.ts';
 interface LiveStream {
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
-  /** The state that the page shows, or was last told of. */
+  /** The state that the page shows, or that was sent last. */
   shown: string;
 }
 
@@ -26,7 +26,7 @@ const mostUnsentBytes = 16_384;
 
 /**
  * Serves `live` as a stream of events: `change` whenever something has changed since the page of the visitor was read.
- * The sinks are looked at for all streams together, and only while there are any. Streams end with the server, whose
+ * The sinks are read for all streams together, and only while there are any. Streams end with the server, whose
  * successor tells pages that connect again.
  */
 export function liveRoute<Looked>(pages: FastifyInstance, options: LiveOptions<Looked>): void {

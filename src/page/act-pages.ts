@@ -40,7 +40,7 @@ const actForm = z
   .object({ token: z.string().catch(''), seen: z.string().catch(''), reason: z.string().catch('') })
   .catch({ token: '', seen: '', reason: '' });
 
-/** An act that takes longer goes on while its page is shown. */
+/** A longer act continues while its page is shown. */
 const waitedMs = 1_500;
 /** The same where the config is read again for it. */
 const reloadMs = 4_000;

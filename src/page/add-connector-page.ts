@@ -139,8 +139,9 @@ async function outcomeOf(asked: Asked, fields: Fields): Promise<Outcome> {
   let lines: string | undefined;
   try {
     const place = placeOfNew(world, form.name);
-    for (const field of form.places.keys())
+    for (const field of form.places.keys()) {
       storeTyped(asked, form, field, memberOf(fields, `typed.${field}`).trim());
+    }
     const credentials = [...form.places.keys()].flatMap((field) => {
       const reference = referenceOf(asked, form, field, place.file);
       return reference === null ? [] : [[field, reference]];
@@ -160,8 +161,9 @@ async function outcomeOf(asked: Asked, fields: Fields): Promise<Outcome> {
     return { form, planned, checks: await checkPlanned(checked, world) };
   } catch (error) {
     if (!(error instanceof SyncError)) throw error;
-    if (!(error instanceof ProblemsError))
+    if (!(error instanceof ProblemsError)) {
       return { form, problems: [error.message], ...(lines && { lines }) };
+    }
     const own = `connectors.${form.name}.`;
     return {
       form,

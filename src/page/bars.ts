@@ -56,7 +56,7 @@ const parts = [
   ['deleted', 'bad', 'deleted'],
 ] as const;
 
-/** Changes by day, the last one on the right. A day without runs is undefined, and empty. `label`: `Changes of lists`. */
+/** Changes by day, the last on the right. A day without runs is undefined, and empty. `label`: `Changes of lists`. */
 export function changeBars(
   days: readonly (DayChanges | undefined)[],
   shape: BarsShape,

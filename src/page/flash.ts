@@ -168,7 +168,7 @@ function remarkOf([line, document]: Told): string {
   return sentence(line);
 }
 
-/** What a worker or a run does of it goes on after the act. */
+/** The part of a worker or a run continues after the act. */
 function isFollowed([, document]: Told): boolean {
   return (
     document !== undefined && ('isNew' in document || 'isCancelRequested' in document || 'check' in document)

@@ -27,9 +27,9 @@ export interface PageWorld {
   readonly here: string;
   /** The token that forms of acts carry; empty: the visitor has none. */
   readonly formToken: string;
-  /** The act that the visitor has just asked for, as it goes on; empty: none. */
+  /** Progress of the act that the visitor has just asked for; empty: none. */
   readonly flash: SafeHtml | '';
-  /** What a page asks `live` for, as of now: it is told of everything that changes afterwards. */
+  /** State that the page shows. `live` reports every change after it. */
   readonly live: () => string;
 }
 
@@ -412,8 +412,8 @@ export function textLines(lines: readonly string[]): SafeHtml {
 }
 
 /**
- * The title of a column and the looks of its cells: `num`, `cut` (takes the rest of the width), `o` (not on phones), `o2`
- * (wide screens only).
+ * The title of a column and the looks of its cells: `num`, `cut` (takes the rest of the width), `o` (not on phones),
+ * `o2` (wide screens only).
  */
 export type TableColumn = string | readonly [title: SafeHtml | string, look: string];
 

@@ -6,7 +6,6 @@ import { instant } from '../core/clock.ts';
 import { healthWords } from '../core/health.ts';
 import type { ConnectorSettings, LocalSettings, SinkSettings } from '../settings/settings.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
-import { placeOf } from '../sql/postgres/place.ts';
 import { count, counted, printable } from '../telemetry/format.ts';
 import { type BarsShape, runBars, tookMs } from './bars.ts';
 import {
@@ -295,14 +294,10 @@ export function nextRunText(
   nowMs: number,
 ): SafeHtml {
   const next = nextRunOf(connector, overview, nowMs);
-  switch (next.kind) {
-    case 'at':
-      return moment(next.at, nowMs);
-    case 'overdue':
-      return html`${moment(next.at, nowMs)} <span class="word warn">overdue</span>`;
-    default:
-      return html`<span class="soft">${next.kind.replace('-', ' ')}</span>`;
-  }
+  if (next.kind === 'at') return moment(next.at, nowMs);
+  return next.kind === 'overdue'
+    ? html`${moment(next.at, nowMs)} <span class="word warn">overdue</span>`
+    : html`<span class="soft">${next.kind.replace('-', ' ')}</span>`;
 }
 
 function pageLinks({ query, pages }: OverviewData): SafeHtml {
@@ -474,7 +469,7 @@ export async function emptyPage({ sinks }: Pick<LocalSettings, 'sinks'>, world: 
     ? html`<p class="acts"><a class="btn primary" href="add">Add connector</a></p>`
     : '';
   const asked = await Promise.all(
-    [...sinks.values()].map(async (sink) => ({ sink, problem: await askSink(sink) })),
+    [...sinks.values()].map(async (sink) => ({ sink, ...(await askSink(sink)) })),
   );
   const main = html`<div class="narrow">
     <div>
@@ -485,9 +480,9 @@ export async function emptyPage({ sinks }: Pick<LocalSettings, 'sinks'>, world: 
       </p>
     </div>
     <ol class="panel checks">
-      ${asked.map(({ sink, problem }) =>
+      ${asked.map(({ sink, place, problem }) =>
         problem === null
-          ? step(state('ok', 'Done'), `Sink ${sink.name} is ready`, html`<code>${placeOfSink(sink)}</code>`)
+          ? step(state('ok', 'Done'), `Sink ${sink.name} is ready`, html`<code>${place}</code>`)
           : step(state('bad', 'Failed'), `Sink ${sink.name} cannot be read`, textLines(problem.split('\n'))),
       )}
       ${step(
@@ -523,9 +518,4 @@ function step(done: SafeHtml, title: string, text: SafeHtml): SafeHtml {
       <div class="soft">${text}</div>
     </div>
   </li>`;
-}
-
-function placeOfSink(sink: SinkSettings): string {
-  if (sink.type === 'sqlite') return sink.path;
-  return sink.type === 'jsonl' ? sink.directory : placeOf(sink.connection, sink.schema);
 }

@@ -27,8 +27,6 @@ import { readRunsPage, runGroups, runPage, runsPage } from './run-page.ts';
 import { targetPage, targetsPage, watchTargets } from './target-page.ts';
 import { leastShown, mostShown, timelineKinds } from './timeline.ts';
 
-export { openDeeds } from './flash.ts';
-
 export interface PageOptions {
   readonly settings: LocalSettings;
   readonly program: string;
@@ -38,6 +36,9 @@ export interface PageOptions {
   /** Lets visitors who may act edit the config; absent: they cannot. */
   readonly editing?: ConfigEditing;
 }
+
+/** Acts of visitors, which their pages follow. They stay when the server shows another config. */
+export const openFollowedActs = openDeeds;
 
 /** The files that pages load, and their types. They hold nothing of the config. */
 const files = [

@@ -80,8 +80,9 @@ interface Judged {
 
 function judge({ target, status }: Asked, nowMs: number): Judged {
   const when = whenText(target.when);
-  if (status === null)
+  if (status === null) {
     return judged('idle', 'No answer', 'It does not answer; the page is read again by itself.');
+  }
   if (typeof status === 'string') return judged('bad', 'Not reached', printableWithin(status, 300));
   const { refusal, heldBack, newest, isUpToDate } = status;
   if (refusal !== null) return judged('bad', 'Held back', printableWithin(refusal.message, 300));

@@ -103,7 +103,7 @@ interface Reason {
   readonly what: string;
   /** As `what` for a table; absent: the same. */
   readonly short?: string;
-  /** What the service or the run said. */
+  /** Message of the service or the run. */
   readonly detail?: string;
   /** What happens next, or what helps beside the act. */
   readonly next?: string;
@@ -214,7 +214,7 @@ function aboutFailure(
     : { what: `The service refuses the credentials${fails}`, detail, next: 'Renew them, then check again.' };
 }
 
-/** When the runs began to fail of which the newest is one; null: the newest did not, or an older one may have begun it. */
+/** Start of the failing runs up to the newest; null: the newest did not fail, or an older run may have begun it. */
 function failedSince(runs: readonly RunFacts[]) {
   const ended = runs.filter(({ kind, state }) => kind === 'sync' && state !== 'running');
   const good = ended.findIndex(({ state }) => state !== 'failed');

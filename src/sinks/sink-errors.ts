@@ -173,6 +173,12 @@ export function unusableSink(place: string, found: string, advice: string, cause
   });
 }
 
+/** Refuses the sink of a development version whose runs kept no journal. */
+export function olderSink(place: string): SyncError {
+  const found = 'a development version of connector-sync made it, without journals of its runs';
+  return unusableSink(place, found, 'Nothing in it was changed. Name another place, and sync into that.');
+}
+
 /**
  * Explains why stored tables of this version cannot be used; null if they can. Each migration makes one more version.
  */

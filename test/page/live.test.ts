@@ -74,7 +74,7 @@ describe('the stream of changes', () => {
     const stream = await open(cookie, ui.url, address);
     let text = '';
     stream.on('data', (part) => void (text += String(part)));
-    // Another page is told at once, because it shows another state: by then this one was looked at too.
+    // Another page gets the event at once, because it shows another state: by then this one was read too.
     await firstEvent(await open(cookie));
     await firstEvent(await open(cookie));
     expect(text).not.toContain('event');

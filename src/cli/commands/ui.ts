@@ -47,8 +47,8 @@ export async function showPages(
   const log = await stderrLog(context, 'warn');
   // Loaded on demand: a server's code would slow the start of every other command.
   const { startMonitor } = await import('../../monitor/start-monitor.ts');
-  const { openDeeds, servedPages } = await import('../../page/page-routes.ts');
-  const deeds = openDeeds();
+  const { openFollowedActs, servedPages } = await import('../../page/page-routes.ts');
+  const deeds = openFollowedActs();
   const editing = {
     env: context.env,
     hide: (changed: LocalSettings) => registerSecrets(changed, context.scrubber),

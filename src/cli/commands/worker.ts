@@ -75,7 +75,7 @@ async function workUntilStopped(
       : { maxRuns: wholeNumber('--max-runs', flags.maxRuns, mostRunsOfAll, 1) };
   const listen = listenAddressOf(flags.http);
   const pages = listen === null ? null : await import('../../page/page-routes.ts');
-  const deeds = pages?.openDeeds();
+  const deeds = pages?.openFollowedActs();
   const editing = {
     env: context.env,
     hide: (changed: LocalSettings) => registerSecrets(changed, context.scrubber),

@@ -62,7 +62,7 @@ function renew(old, now) {
     old.nodeValue = now.nodeValue;
     return;
   }
-  for (const { name } of [...old.attributes]) {
+  for (const { name } of Array.from(old.attributes)) {
     if (!now.hasAttribute(name) && name !== 'open') old.removeAttribute(name);
   }
   for (const { name, value } of now.attributes) {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { SyncError } from '../../core/errors.ts';
-import { NoSinkYetError, checkMigrated, checkVersion, unusableSink } from '../sink-errors.ts';
+import { NoSinkYetError, checkMigrated, checkVersion, olderSink, unusableSink } from '../sink-errors.ts';
 import { servedLedger } from '../ledger/history/overview.ts';
 import type { OpenedToRead, OpenHow, ServedLedger, SinkPlace } from '../sink-access.ts';
 import { lastCommits, newestSeq, overtakeAll } from './lease-rows.ts';
@@ -201,6 +201,7 @@ export async function findSink(
       'Name another schema.',
     );
   }
+  if (!tables.some(({ name }) => name === '_sync_journals')) throw olderSink(place);
   const meta = await tx.first<StoredMeta>(
     `SELECT sink_id, version, system_identifier, timeline FROM ${quoted(schema)}._sync_meta`,
   );

@@ -246,7 +246,10 @@ function reportOf(outcome: Outcome, nowMs: number) {
       };
     case 'throttled':
       return { resumeAt: instant(nowMs + 7 * minuteMs) };
-    default:
+    case 'interrupted':
+    case 'ok':
+    case 'running':
+    case 'withheld':
       return {};
   }
 }

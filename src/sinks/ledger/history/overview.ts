@@ -300,14 +300,13 @@ export async function readRuns(tx: Tx, filter: RunFilter): Promise<readonly RunS
     `SELECT ${runColumns}, report FROM _sync_runs AS run WHERE ${which.join(' AND ')}
      ORDER BY ${before === undefined ? 'number' : 'run'} DESC LIMIT :limit`,
     {
-      ...{
-        connector: connector ?? null,
-        kind: kind ?? null,
-        state: state ?? null,
-        before: before ?? null,
-        limit,
-      },
-      ...{ only: connectors ?? [], states: states ?? [] },
+      connector: connector ?? null,
+      kind: kind ?? null,
+      state: state ?? null,
+      before: before ?? null,
+      limit,
+      only: connectors ?? [],
+      states: states ?? [],
     },
   );
   return runs.map(runSummary);
@@ -437,8 +436,8 @@ export function newestRunsSql(columns: string, which = ''): string {
 
 /**
  * Fields met for the first time since then, of all connectors or of `only` these. Fields met by the chain of runs that
- * stored an entity's first rows are no news, nor are fields met by a run that is no longer kept, nor those that a person
- * has marked as known. A definition that comes to declare a field ends its drift.
+ * stored an entity's first rows are no news, nor are fields met by a run that is no longer kept, nor those that a
+ * person has marked as known. A definition that comes to declare a field ends its drift.
  */
 export async function readFieldNews(
   tx: Tx,
