@@ -4,7 +4,7 @@ import { nextRunOf, overviewOf, readSignIns } from '../app/connector-states.ts';
 import { askSink, type WatchedSinks } from '../app/watch-sinks.ts';
 import { instant } from '../core/clock.ts';
 import { healthWords } from '../core/health.ts';
-import type { ConnectorSettings, LocalSettings, SinkSettings } from '../settings/settings.ts';
+import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
 import { count, counted, printable } from '../telemetry/format.ts';
 import { type BarsShape, runBars, tookMs } from './bars.ts';

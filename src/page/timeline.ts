@@ -34,8 +34,8 @@ interface Timeline {
 }
 
 /**
- * Events of a connector by day, newest first: its runs, acts of people, changes of what it reads, and new fields. Runs in
- * a row that ended well are folded.
+ * Events of a connector by day, newest first: its runs, acts of people, changes of what it reads, and new fields. Runs
+ * in a row that ended well are folded.
  */
 export function timeline(of: Timeline, nowMs: number): SafeHtml {
   const { name, past, show, shown } = of;
