@@ -236,12 +236,12 @@ function troubleCallouts(data: ConnectorData, world: PageWorld): SafeHtml {
   const isCallout = (one: Trouble): boolean => one === reason || one.isForPerson;
   const kept =
     stored === null ? [] : missingLines(stored, world.program).filter((line) => line.startsWith('!'));
-  return html`${all.filter(isCallout).map((one) => {
+  return html`${all.filter(isCallout).map((one, index) => {
     const look = one.word === 'failed' ? 'bad' : one.word === 'paused' ? '' : 'warn';
     const acts = html`${helpingAct(one, of, world, root, one.kind === 'withheld' ? 'primary' : '') ?? ''}
     ${one.kind === 'withheld' ? html`<a class="btn" href="${dataAddress(connector, one.entities[0])}">See the rows</a>` : ''}`;
     const why = one.kind === 'withheld' ? textLines(kept) : '';
-    const label = one.isForPerson ? 'What needs you' : 'Why';
+    const label = `${one.isForPerson ? 'What needs you' : 'Why'}${index === 0 ? '' : `, ${index + 1}`}`;
     return callout(
       look,
       label,

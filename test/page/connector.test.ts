@@ -1,3 +1,6 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { chromium } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Trouble } from '../../src/app/connector-health.ts';
 import { watchSinks } from '../../src/app/watch-sinks.ts';
@@ -12,9 +15,15 @@ import { connectorNamed } from '../../src/settings/choices.ts';
 import { loadSettings } from '../../src/settings/load-settings.ts';
 import type { RunSummary } from '../../src/sinks/ledger-reader.ts';
 import type { NotedAction } from '../../src/sinks/requests.ts';
+import { expectConsole, usePage } from '../support/page/expect-console.ts';
+import { findChromium, howToGetChromium } from '../support/page/find-chromium.ts';
 import { pageWorld } from '../support/page/page-world.ts';
 import { clockAhead, serveUi } from '../support/page/served-ui.ts';
 import { openStatusWorld, type StatusWorld } from '../support/page/status-world.ts';
+
+const token = 'token-of-anna-0123';
+const program = findChromium();
+if (program === null) console.warn(howToGetChromium);
 
 /** A part of a page as a person reads it, on one line. */
 function textOf(body: string): string {
@@ -154,6 +163,36 @@ describe('the page of a connector', () => {
     expect(lost).toContain('The process of the run has ended');
     expect(lost).toContain('The next run resumes from what it stored.');
   });
+
+  it.skipIf(program === null)(
+    'keeps the rules of the console in a browser, for a person who may act',
+    async () => {
+      const config = join(world.folder, 'with-token.yaml');
+      const tokens = `http: { tokens: { anna: { token: ${token}, may: [pages, data, act] } } }`;
+      await writeFile(config, `${tokens}\n${await world.configText()}`);
+      await using open = await serveUi({ config, clock: clockAhead(47 * 60_000) });
+      const browser = await chromium.launch({ executablePath: program ?? '', args: ['--no-sandbox'] });
+      try {
+        await usePage(browser, {}, async (page) => {
+          await page.goto(open.url);
+          await page.getByLabel('Token').fill(token);
+          await page.getByRole('button', { name: 'Log in' }).click();
+          for (const name of ['members', 'team-notes', 'leads', 'new-shop']) {
+            await page.goto(`${open.url}/connectors/${name}`);
+            await expectConsole(page, { at: 'Connectors' });
+          }
+          await page.goto(`${open.url}/connectors/members`);
+          await page.getByText('More', { exact: true }).click();
+          expect(await page.getByRole('link', { name: 'Remove…' }).isVisible()).toBe(true);
+          await page.keyboard.press('Escape');
+          await page.getByRole('link', { name: 'People', exact: true }).click();
+          await page.getByText('read everything again of it').waitFor();
+        });
+      } finally {
+        await browser.close();
+      }
+    },
+  );
 
   it('is 503 with the reason where its sink cannot be read', async () => {
     expect(textOf(await page('warehouse', 503))).toContain('127.0.0.1:1');
