@@ -21,7 +21,7 @@ export const leastShown = 50;
 export const mostShown = 1000;
 
 interface Timeline {
-  /** Of the connector, which is also the address of its page. */
+  /** Name of the connector, which is also the address of its page. */
   readonly name: string;
   readonly past: Pick<
     Awaited<ReturnType<typeof readConnectorHistory>>,
