@@ -44,9 +44,10 @@ export function operating(kind: SinkKind): void {
       expect(await history.pauses()).toEqual([]);
       await sink.pause([wiki], { since: now(), reason: 'moving house' });
       await sink.pause([news], { since: now(), reason: 'too expensive' });
+      const who: unknown = expect.stringMatching(/^.+@.+$/);
       const paused = [
-        { connector: news, since: now(), reason: 'too expensive' },
-        { connector: wiki, since: now(), reason: 'moving house' },
+        { connector: news, since: now(), reason: 'too expensive', who },
+        { connector: wiki, since: now(), reason: 'moving house', who },
       ];
       expect(await history.pauses()).toEqual(paused);
       expect(await (await bench().open()).history.pauses()).toEqual(paused);
