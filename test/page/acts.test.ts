@@ -69,7 +69,7 @@ describe('a person with a token that may act', () => {
     expect(await noted()).toEqual(before);
     const done = await anna.confirm(asked, { reason: `moving ${script}` });
     expect(done.address).toMatch(/^\/connectors\/newsletter\?did=[\w-]{16}$/);
-    expect(done.text).toContain('newsletter: paused.');
+    await expect.poll(async () => (await anna.ask(done.address)).text).toContain('newsletter: paused.');
     // A reload repeats nothing; the line on top is for her alone.
     expect((await anna.ask(done.address)).text).toContain('newsletter: paused.');
     const bob = await openActor(ui, 'token-of-bob-012345');
