@@ -350,9 +350,10 @@ const entityColumns: readonly TableColumn[] = [
 
 function entitiesSection(data: ConnectorData, world: PageWorld): SafeHtml {
   const { entities, changes } = data;
-  if (entities.length === 0)
+  if (entities.length === 0) {
     return html`<h2>Entities</h2>
       <p>Nothing is stored yet.</p>`;
+  }
   const columns = [...entityColumns, [`Last ${changes.days.length} days`, 'o o2'] as const];
   const rows = entities.map((placed) => entityRow(placed, data, world));
   return html`<h2>Entities</h2>

@@ -121,7 +121,7 @@ describe('the page of a connector', () => {
     expect(events(await page('leads')).join('\n')).toMatch(/^Fields New field automations\.segment <script/m);
     const people = events(await page('crm?show=people'));
     expect(people.join('\n')).toMatch(/^Person \S+@\S+ read everything again of it Show the run$/);
-    expect(events(await page('archive?show=runs')).every((line) => /^OK Run /.test(line))).toBe(true);
+    expect(events(await page('archive?show=runs')).every((line) => line.startsWith('OK Run '))).toBe(true);
     expect(await page('archive?show=settings')).toContain('Nothing of this kind.');
     expect(events(await page('archive?show=nope'))).toEqual(paused);
   });
@@ -204,8 +204,14 @@ describe('the timeline', () => {
   const name = 'crm';
   const nothing = { runs: [], actions: [], drift: [], scopeChanges: [] };
   const act = (id: number, change: Partial<NotedAction> = {}): NotedAction => ({
-    ...{ action: 'pause', connector: null, entity: null, detail: {}, run: null, id, who: 'anna' },
-    at: instant(noon - id * 60_000),
+    action: 'pause',
+    connector: null,
+    entity: null,
+    detail: {},
+    run: null,
+    id,
+    who: 'anna',
+    at: instant(noon - id * 6e4),
     ...change,
   });
 
@@ -251,9 +257,13 @@ describe('bars', () => {
   const nowMs = Date.UTC(2026, 10, 28, 12);
   const shape = { places: 4, height: 20, width: 4, gap: 2 };
   const run = (id: string, state: RunSummary['state'], tookMs: number) => ({
-    ...{ run: id as RunId, connector: 'crm' as ConnectorName, kind: 'sync' as const, continues: null, state },
-    startedAt: instant(nowMs - 60_000),
-    finishedAt: instant(nowMs - 60_000 + tookMs),
+    run: id as RunId,
+    connector: 'crm' as ConnectorName,
+    kind: 'sync' as const,
+    continues: null,
+    state,
+    startedAt: instant(nowMs - 6e4),
+    finishedAt: instant(nowMs - 6e4 + tookMs),
   });
 
   it('draw the newest run on the right, a link for each or a path for each outcome', () => {

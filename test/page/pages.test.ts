@@ -88,8 +88,9 @@ it('asks nothing of other origins, has nothing inline, and works below any path'
     expect(addresses.filter((address) => !/^[.\w#]/.test(address) || address.includes(':'))).toEqual([]);
   }
   expect((await ui.get('/robots.txt')).body).toContain('Disallow: /');
-  for (const file of ['/style.css', '/console.js', '/icon.svg'])
+  for (const file of ['/style.css', '/console.js', '/icon.svg']) {
     expect((await ui.get(file)).status).toBe(200);
+  }
   expect((await ui.get('/style.css')).body).not.toMatch(/url\(|@import|https?:/);
 });
 

@@ -222,12 +222,13 @@ export async function readScopeChanges(
     if (row === undefined) break;
     const { scope, earlier, place, ...run } = row;
     if (below?.earlier === scope && below.place === place - 1) index += 1;
-    // `as`: `scopeOf` has written these texts.
-    else
+    else {
+      // `as`: `scopeOf` has written these texts.
       changes.push({
         ...run,
         ...scopeChange(readJson(scope) as unknown as Scope, readJson(earlier) as unknown as Scope),
       });
+    }
   }
   return changes;
 }
