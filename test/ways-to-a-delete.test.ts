@@ -53,6 +53,6 @@ it('lets deletes pass without the guards only if a person allowed it, and in sto
     'app/acts.ts': 1,
     'service/store/store-process.ts': 1,
   });
-  // "Allow deletes once", which a person confirms.
-  expect(linesWith(/allowDeletes: Act</)).toEqual({ 'app/acts.ts': 1 });
+  // "Review deletes", which a person confirms.
+  expect(linesWith(/'allow-deletes': async/)).toEqual({ 'app/acts.ts': 1 });
 });

@@ -11,6 +11,7 @@ import { type EntityName, isDeclaredName } from '../core/names.ts';
 import { formatDuration } from '../settings/texts.ts';
 import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 import type { ChangesOfDay, EntityStatus } from '../sinks/ledger-reader.ts';
+import { withoutKey } from '../sinks/run-report.ts';
 import { damageAdvice, damageText } from '../sinks/sink-access.ts';
 import { count, counted, duration, printable, printableWithin } from '../telemetry/format.ts';
 import { signInText } from '../wording/connector-text.ts';
@@ -53,6 +54,8 @@ type ConnectorData = Extract<Awaited<ReturnType<typeof readConnectorPage>>, { ki
 
 interface Asked extends Pick<Parameters<typeof timeline>[0], 'show' | 'shown'> {
   readonly nowMs: number;
+  /** The visitor may see values and keys of records. */
+  readonly maySee: boolean;
 }
 
 /**
@@ -63,14 +66,15 @@ export async function readConnectorPage(
   settings: LocalSettings,
   connector: ConnectorSettings,
   watched: WatchedSinks,
-  { nowMs, ...asked }: Asked,
+  { nowMs, maySee, ...asked }: Asked,
 ) {
   const { overviews, unreadable } = await watched.overviews();
   const away = unreadable.find(({ sink }) => sink.name === connector.sink.name);
   if (away !== undefined) return { kind: 'unreadable', problem: away.problem } as const;
   const overview = overviewOf(overviews, connector);
   const clock = { ...systemClock, now: () => nowMs };
-  const [stored] = await readStatuses([connector], overviews, clock);
+  const [known] = await readStatuses([connector], overviews, clock);
+  const stored = known === undefined || maySee ? known : withoutValues(known);
   const past = await readConnectorHistory(connector, asked.shown, instant(nowMs - mostDays * dayMs));
   const [newest] = past.runs;
   return {
@@ -88,6 +92,22 @@ export async function readConnectorPage(
       newest?.state === 'running' ? { run: newest, counts: past.counts, isLost: isLost(stored) } : null,
     targets: [...settings.publish.values()].filter((target) => target.connectors.includes(connector)),
   } as const;
+}
+
+/** Without the keys and values that failures, doubts and refused records name, for who may not see values. */
+function withoutValues(stored: StoredConnector): StoredConnector {
+  const { status, failures, fileFailures, quarantine } = stored;
+  const entities = status?.entities.map((one) => ({
+    ...one,
+    partMissing: one.partMissing && { ...withoutKey(one.partMissing), params: {} },
+  }));
+  return {
+    ...stored,
+    status: status && { ...status, entities: entities ?? [] },
+    failures: failures.map((one) => ({ ...one, params: {} })),
+    fileFailures: fileFailures.map((one) => ({ ...one, params: {} })),
+    quarantine: quarantine.map((one) => ({ ...one, detail: '' })),
+  };
 }
 
 /** Its process was on this machine and has ended: the next run resumes from what it stored. */
@@ -607,7 +627,7 @@ function failedSection(
           `Quarantine: ${counted(refused, 'record')}`,
           html`<p>Kept whole in the table <code>_sync_quarantine</code>. The newest:</p>
             <ul>
-              ${quarantine.map(({ entity, reason, detail }) => html`<li>${entity} ${printable(`${reason}: ${detail}`)}</li>`)}
+              ${quarantine.map(({ entity, reason, detail }) => html`<li>${entity} ${printable(detail === '' ? reason : `${reason}: ${detail}`)}</li>`)}
             </ul>`,
         )
   }`;

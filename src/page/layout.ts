@@ -1,13 +1,10 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
 import type { FastifyReply } from 'fastify';
-import type { Trouble } from '../app/connector-health.ts';
 import { instant, type Instant } from '../core/clock.ts';
 import type { Health } from '../core/health.ts';
 import type { TokenHolder } from '../monitor/page-access.ts';
-import type { PublishSettings } from '../settings/settings.ts';
 import type { RunSummary } from '../sinks/ledger-reader.ts';
 import { printable } from '../telemetry/format.ts';
-import { troubleParts } from '../wording/connector-text.ts';
 
 /** Facts about the server that every page shows. */
 export interface PageWorld {
@@ -395,17 +392,6 @@ export function disclosed(text: string, more: SafeHtml): SafeHtml {
   </details>`;
 }
 
-/** Trouble of a connector and what to do, with commands as code. */
-export function troubleText(
-  trouble: Trouble,
-  connector: string,
-  world: Pick<PageWorld, 'program' | 'nowMs'>,
-): SafeHtml {
-  return html`${troubleParts(trouble, connector, world).map((part, index) =>
-    index % 2 === 0 ? part : html`<code>${part}</code>`,
-  )}`;
-}
-
 /** Lines as the terminal shows them, each a paragraph. */
 export function textLines(lines: readonly string[]): SafeHtml {
   return html`${lines.map((line) => html`<p>${printable(line.replace(/^\s*(! )?/, ''))}</p>`)}`;
@@ -478,18 +464,6 @@ export function facts(list: readonly (readonly [string, SafeHtml | string | null
             <dd>${text}</dd>`,
     )}
   </dl>`;
-}
-
-/** The targets of `publish`. */
-export function targetLinks(targets: readonly Pick<PublishSettings, 'name' | 'type'>[], root: string) {
-  if (targets.length === 0) return html``;
-  return html`<h2>Published to</h2>
-    <ul>
-      ${targets.map(
-        ({ name, type }) =>
-          html`<li><a href="${root}targets/${name}">${name}</a> <span class="soft">${type}</span></li>`,
-      )}
-    </ul>`;
 }
 
 /** A page that says why there is none. */

@@ -279,7 +279,7 @@ function ageCell({ health: { stalest, words } }: KnownConnector, { nowMs }: Page
 }
 
 /** Time of the last run, which leads to it, and its duration; null: there was none. */
-export function lastRunText(overview: ConnectorOverview | null, root: string, nowMs: number) {
+function lastRunText(overview: ConnectorOverview | null, root: string, nowMs: number) {
   const lastRun = overview?.lastRun ?? null;
   if (lastRun === null) return null;
   const ms = tookMs(lastRun);

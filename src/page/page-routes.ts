@@ -113,7 +113,8 @@ function addRoutes(server: FastifyInstance, options: PageOptions, at: PageServer
     pages.get('/connectors/:name', async (request, reply) => {
       const now = world(request);
       const connector = connectorNamed(settings, nameParam.parse(request.params).name);
-      const asked = { nowMs: now.nowMs, ...connectorQuery.parse(request.query) };
+      const maySee = maySeeValues(now);
+      const asked = { nowMs: now.nowMs, maySee, ...connectorQuery.parse(request.query) };
       const data = await readConnectorPage(settings, connector, watched, asked);
       if (data.kind === 'unreadable') {
         const title = `${connector.name}: sink ${connector.sink.name} cannot be read`;

@@ -33,7 +33,7 @@ export function reasonLine({ reason }: Pick<ConnectorHealth, 'reason'>, connecto
 }
 
 /** The problem and its solution, alternately a text and a command. */
-export function troubleParts(trouble: Trouble, connector: string, style: TextStyle): readonly string[] {
+function troubleParts(trouble: Trouble, connector: string, style: TextStyle): readonly string[] {
   // No character that `printable` leaves.
   const mark = '\u0000';
   return textOf(trouble, connector, style, (text) => `${mark}${style.program} ${text}${mark}`).split(mark);

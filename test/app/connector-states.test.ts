@@ -129,15 +129,17 @@ notify: { ops: { type: webhook, url: "${receiver.url}" } }
   const pages = new Map<string, string>();
   for (const name of names) {
     const { body } = await ui.get(`/connectors/${name}`);
-    pages.set(name, /<h1>[^<]*<span class="badge \w*">(\w+)/.exec(body)?.[1] ?? '');
+    pages.set(name, (/<h1>[^<]*<span class="state [\w ]+">(\w+)/.exec(body)?.[1] ?? '').toLowerCase());
   }
   const readers: Readonly<Record<string, ReadonlyMap<string, string>>> = {
     status: found((await cli('status')).stdout, (name) => new RegExp(`^${name}: (\\w+);`, 'm')),
     'status --json': words(await shown('status'), 'health'),
     'overview page': found(
-      (await ui.get('/')).body,
+      (await ui.get('/')).body.toLowerCase(),
       (name) =>
-        new RegExp(`<a href="connectors/${name}">${name}</a>\\s*<span class="faint">[^]*?badge \\w+">(\\w+)`),
+        new RegExp(
+          `<td><span class="state [\\w ]+">(\\w+)</span></td>\\s*<th scope="row"><a href="connectors/${name}">`,
+        ),
     ),
     'connector page': pages,
     agents: words((await mcp.call('freshness'))['connectors'] as never, 'state'),

@@ -83,7 +83,7 @@ describe('worker', () => {
       );
       expect([health?.status, ready?.status, metrics?.status, pages?.status]).toEqual([200, 200, 200, 401]);
       const opened = await fetch(url, { headers: { authorization: `Bearer ${token}` } });
-      expect([opened.status, await opened.text()]).toEqual([200, expect.stringContaining('sink main')]);
+      expect([opened.status, await opened.text()]).toEqual([200, expect.stringContaining('connectors/wiki')]);
       const text = (await metrics?.text()) ?? '';
       expect(text).toMatch(/^connector_sync_runs_total\{connector="wiki",outcome="ok"\} 1$/m);
       expect(text).toMatch(/^connector_sync_freshness_seconds\{connector="wiki",entity="users"\} \d/m);

@@ -461,7 +461,7 @@ connectors:
     const config = join(folder, 'sync.yaml');
     await using ui = await serveUi({ config });
     const { body } = await ui.get('/connectors/news');
-    expect(body.match(/<span class="late"\s*>part missing<\/span\s*>/g)).toHaveLength(2);
+    expect(body.match(/<span class="state warn part">Part missing<\/span>/g)).toHaveLength(2);
     await using agents = await openMcpClient({ config, env: {} });
     expect(await agents.call('list_entities', { name: 'news' })).toMatchObject({
       entities: [

@@ -743,7 +743,7 @@ async function pagesOf(world: CliWorld, key: Readonly<Record<string, string>>): 
   }
   expect(bodies.join('\n')).toContain('list_members');
   const query = Object.entries(key).map(([name, value]) => `key.${name}=${value}`);
-  const record = await ui.get(`/record?in=newsletter/list_members&${query.join('&')}`);
+  const record = await ui.get(`/data/newsletter/list_members?${query.join('&')}`);
   expect(record.body).toContain(key['id'] ?? '-');
   return [...bodies, record.body].join('\n');
 }

@@ -101,10 +101,8 @@ describe('a connector that a person signs in', () => {
     );
     expect(JSON.parse((await status('--json')).stdout).connectors[0].signIn.needsPerson).toBe(true);
     const shown = await shownPages(world.folder);
-    expect(shown.connector).toMatch(
-      /class="notice attention"[^]+<p>the sign-in as acct-7 has ended [^]+login crm/,
-    );
-    expect(shown.overview).toMatch(/Needs a person[^]+crm[^]+the sign-in as acct-7 has ended /);
+    expect(shown.connector).toMatch(/class="callout[^]+The sign-in as acct-7 has ended[^]+login crm/);
+    expect(shown.overview).toMatch(/Needs you[^]+crm[^]+The sign-in as acct-7 has ended/);
   });
 
   it('reads with a definition that was imported, whose sign-in is as the file has it', async () => {
@@ -285,7 +283,12 @@ async function shownPages(folder: string) {
   if (connector === undefined) throw new Error('the config has no connector');
   await using watched = watchSinks([connector], systemClock);
   const nowMs = systemClock.now();
-  const data = await readConnectorPage(settings, connector, watched, { nowMs, shown: 50, show: null });
+  const data = await readConnectorPage(settings, connector, watched, {
+    nowMs,
+    maySee: true,
+    shown: 50,
+    show: null,
+  });
   if (data.kind !== 'read') throw new Error(data.problem);
   const world = { ...pageWorld, nowMs, config: null };
   const query = { q: '', state: null, sort: 'health', page: 1 } as const;

@@ -406,13 +406,17 @@ it.each(['sqlite', ...(isLong ? (['jsonl', 'postgres'] as const) : [])] as const
     expect(after.listeners).toBeLessThanOrEqual(before.listeners);
     expect(after.redisKeys).toBeLessThanOrEqual(mostKeys);
     expect(after.redisClients).toBeLessThanOrEqual(before.redisClients);
-    // Every run has a row, and one of counts for each entity that it stored pages of; no other table grows; seen rows,
-    // progress and as many partitions as the ones of the listings read last are of runs under way.
+    // Every run has a row, and one of counts for each entity that it stored pages of; the newest 20 of a connector have
+    // a journal. No other table grows. Seen rows, progress and as many partitions as the ones of the listings read last
+    // are of runs under way.
     const others = (tables: Readonly<Record<string, number>>): object =>
       Object.fromEntries(
-        Object.entries(tables).filter(([name]) => !/_runs|_counts|_seen|_partitions|_progress/.test(name)),
+        Object.entries(tables).filter(
+          ([name]) => !/_runs|_counts|_journals|_seen|_partitions|_progress/.test(name),
+        ),
       );
     expect(others(after.tables)).toEqual(others(before.tables));
+    expect(after.tables['_sync_journals']).toBeLessThanOrEqual(20 * connectors.length);
     expect(after.tables['_sync_partitions']).toBeLessThanOrEqual(2 * partitionsOfOne * connectors.length);
     expect(after.ledgerKiB - before.ledgerKiB).toBeLessThan(256 + made * 8);
   },

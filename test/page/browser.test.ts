@@ -34,7 +34,6 @@ describe.skipIf(program === null)('the pages in a browser', () => {
 
   const pages = [
     ['/targets/lake', 'Targets'],
-    ['/add', 'Connectors'],
     ['/connectors/nope', null],
   ] as const;
 

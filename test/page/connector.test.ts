@@ -8,7 +8,7 @@ import { instant, systemClock } from '../../src/core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../../src/core/names.ts';
 import { noCounts } from '../../src/core/records.ts';
 import { changeBars, runBars } from '../../src/page/bars.ts';
-import { progressSection, readConnectorPage } from '../../src/page/connector-page.ts';
+import { connectorPage, progressSection, readConnectorPage } from '../../src/page/connector-page.ts';
 import { timeline } from '../../src/page/timeline.ts';
 import { troubleReason } from '../../src/page/trouble-text.ts';
 import { connectorNamed } from '../../src/settings/choices.ts';
@@ -54,12 +54,17 @@ describe('the page of a connector', () => {
     return answer.body;
   }
 
-  async function read(name: string) {
+  async function read(name: string, maySee = true) {
     const settings = loadSettings({ file: world.config, env: {} });
     await using watched = watchSinks([...settings.connectors.values()], systemClock);
     const connector = connectorNamed(settings, name);
     const nowMs = Date.now();
-    const data = await readConnectorPage(settings, connector, watched, { nowMs, shown: 50, show: null });
+    const data = await readConnectorPage(settings, connector, watched, {
+      nowMs,
+      maySee,
+      shown: 50,
+      show: null,
+    });
     if (data.kind !== 'read') throw new Error(data.problem);
     return { connector, data, nowMs };
   }
@@ -69,6 +74,19 @@ describe('the page of a connector', () => {
 
   const events = (body: string): readonly string[] =>
     linesOf(body.slice(body.indexOf('id="timeline"')), 'li').map((line) => line.replace(/^\d\d:\d\d /, ''));
+
+  // Proves promise 10.3
+  it('names the key of a failed listing only to who may see values', async () => {
+    for (const [maySee, times] of [
+      [true, 1],
+      [false, 0],
+    ] as const) {
+      const { data, nowMs } = await read('team-notes', maySee);
+      const shown = connectorPage(data, { ...pageWorld, nowMs });
+      expect(shown).toContain('comments');
+      expect([maySee, Math.min(1, shown.split('block_id').length - 1)]).toEqual([maySee, times]);
+    }
+  });
 
   it('begins with the reason, and shows each entity below the one that leads to it, in plain words', async () => {
     const body = await page('members');
