@@ -15,6 +15,7 @@ import {
   type FieldPath,
   type SearchAnswer,
 } from './search-request.ts';
+import { missingRowsSql } from '../sinks/ledger/deletes/noted-rows.ts';
 
 /** Naming of a sink's tables of records. */
 export type TableName = (connector: ConnectorName, entity: EntityName) => string;
@@ -149,8 +150,7 @@ function chosenRows(
     case 'deleted':
       return { sql: 'r._deleted_at IS NOT NULL', values: [] };
     case 'missing': {
-      const missing = `SELECT m.row FROM _sync_missing AS m WHERE m.missed > 0 AND m.connector = CAST(? AS text) AND m.entity = CAST(? AS text)`;
-      return { sql: `(${live} AND r._row IN (${missing}))`, values: [connector, entity] };
+      return { sql: `(${live} AND r._row IN (${missingRowsSql}))`, values: [connector, entity] };
     }
     case 'all':
       return { sql: 'TRUE', values: [] };

@@ -12,7 +12,7 @@ import { listen } from '../support/listen.ts';
 const program = findChromium();
 if (program === null) console.warn(howToGetChromium);
 
-describe.skipIf(program === null)('the pages in a browser', () => {
+describe.skipIf(program === null)('the pages in a browser', { timeout: 180_000 }, () => {
   let world: StatusWorld;
   let ui: Awaited<ReturnType<typeof serveUi>>;
   let browser: Browser;

@@ -248,7 +248,7 @@ it('answers each of many requests at once, if only with "try again"', async () =
 
 const program = findChromium();
 
-describe.skipIf(program === null)('in a browser', () => {
+describe.skipIf(program === null)('in a browser', { timeout: 180_000 }, () => {
   let open: Awaited<ReturnType<typeof serveUi>>;
   let browser: Browser;
   beforeAll(async () => {

@@ -98,7 +98,7 @@ describe('the stream of changes', () => {
   });
 });
 
-describe.skipIf(program === null)('an act in a browser', () => {
+describe.skipIf(program === null)('an act in a browser', { timeout: 180_000 }, () => {
   let browser: Browser;
   let worker: Awaited<ReturnType<typeof serveWorkerPages>>;
 

@@ -85,7 +85,7 @@ it('asks nothing of other origins, has nothing inline, and works below any path'
     const addresses = [...body.matchAll(/ (?:href|src|action|data-live)="([^"]*)"/g)].map(
       ([, address = '']) => address,
     );
-    expect(addresses.filter((address) => !/^[.\w#]/.test(address) || address.includes(':'))).toEqual([]);
+    expect(addresses.filter((address) => !/^[.\w#?]/.test(address) || address.includes(':'))).toEqual([]);
   }
   expect((await ui.get('/robots.txt')).body).toContain('Disallow: /');
   for (const file of ['/style.css', '/console.js', '/icon.svg']) {

@@ -448,6 +448,9 @@ CREATE TABLE _sync_masks (
 );
 `;
 
+/** A table that every ledger of version 1 has, and no ledger of a development version before it. */
+export const newestTable = '_sync_journals';
+
 /**
  * Migrations of the ledger's tables for sinks of released versions: the first one leads from version 1 to 2, and each
  * further one to the next. Written like `ledgerSql`, which always makes the newest version. All migrations that a sink

@@ -9,7 +9,7 @@ import { postgresTables } from './postgres-tables.ts';
 import { openServer, type Server, type WriteTx } from '../../sql/postgres/server.ts';
 import { quoted } from '../../sql/database.ts';
 import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
-import { postgresCatalogSql, ledgerSql, migrations } from '../ledger/ledger-schema.ts';
+import { postgresCatalogSql, ledgerSql, migrations, newestTable } from '../ledger/ledger-schema.ts';
 import {
   awayText,
   codeOf,
@@ -201,7 +201,7 @@ export async function findSink(
       'Name another schema.',
     );
   }
-  if (!tables.some(({ name }) => name === '_sync_journals')) throw olderSink(place);
+  if (!tables.some(({ name }) => name === newestTable)) throw olderSink(place);
   const meta = await tx.first<StoredMeta>(
     `SELECT sink_id, version, system_identifier, timeline FROM ${quoted(schema)}._sync_meta`,
   );

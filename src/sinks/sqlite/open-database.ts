@@ -2,6 +2,7 @@ import { accessSync, constants, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { randomUUID } from 'node:crypto';
 import { SyncError } from '../../core/errors.ts';
+import { newestTable } from '../ledger/ledger-schema.ts';
 import { NoSinkYetError, checkMigrated, checkVersion, olderSink, unusableSink } from '../sink-errors.ts';
 import { writeNumber } from '../../core/json.ts';
 import {
@@ -149,8 +150,8 @@ function inspectNow(db: Connection, { file, format }: Pick<DatabaseOptions, 'fil
     throw unusableSink(file, 'it is a database of another program', 'Name another path.');
   }
   checkVersion(file, version, newestVersion(format));
-  const journals = db.prepare(`SELECT 1 FROM sqlite_schema WHERE name = '_sync_journals'`).get();
-  if (journals === undefined) throw olderSink(file);
+  const newest = db.prepare('SELECT 1 FROM sqlite_schema WHERE name = ?').get(newestTable);
+  if (newest === undefined) throw olderSink(file);
   const stored = db.prepare<[], string>('SELECT kind FROM _sync_meta').pluck().get() ?? 'nothing';
   if (stored !== format.kind) {
     throw unusableSink(

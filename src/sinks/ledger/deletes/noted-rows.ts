@@ -9,6 +9,10 @@ import { grouped } from '../../../core/grouped.ts';
 
 /* `_sync_missing`, as it is written and read. Each row is given once. */
 
+/** Numbers of the rows of an entity that look deleted; takes the names of connector and entity. */
+export const missingRowsSql =
+  'SELECT m.row FROM _sync_missing AS m WHERE m.missed > 0 AND m.connector = CAST(? AS text) AND m.entity = CAST(? AS text)';
+
 export interface Missed extends RowAt {
   readonly needs: Needs;
 }
