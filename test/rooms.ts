@@ -38,6 +38,7 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
     'sinks/ledger-reader.ts',
     'sinks/sink-access.ts',
     'sinks/jsonl/jsonl-sink.ts',
+    'sinks/ledger/deletes/noted-rows.ts',
     'sinks/ledger/history/history.ts',
     'sinks/ledger/tables.ts',
     'sinks/postgres/postgres-schema.ts',

@@ -118,7 +118,7 @@ describe('the page of a connector', () => {
     const body = await page('newsletter');
     const stats = textOf(/<dl class="stats">[\s\S]*?<\/dl>/.exec(body)?.[0] ?? '');
     expect(stats).toMatch(/^Data age 4\d min of 24 h Rows 234 Today /);
-    expect(stats).toMatch(/Last run [\d:]{5} took \d+ ms Next run /);
+    expect(stats).toMatch(/Last run [\d:]{5} took [\d.]+ m?s Next run /);
     expect(body).toContain('<a href="../targets/lake">lake</a>');
     const runs = [...body.matchAll(/<a\s+href="\.\.\/runs\/([^"]+)"\s+tabindex="-1"/g)].map(([, run]) => run);
     expect(runs).toEqual(await world.runsOf('newsletter'));
