@@ -346,6 +346,17 @@ describe('migrations', () => {
     });
   });
 
+  it('are not made for a sink of a development version: it is refused by name, and stays as it is', async () => {
+    const db = new Database(file);
+    db.exec('DROP TABLE _sync_journals');
+    db.close();
+    await expect(bench().open()).rejects.toMatchObject({
+      code: 'SINK_INCOMPATIBLE',
+      message: expect.stringContaining('a development version of connector-sync made it') as string,
+    });
+    expect(await bench().ledger('SELECT count(*) AS n FROM news__members')).toEqual([{ n: 3 }]);
+  });
+
   // Proves promise 1.7
   it.each([...Array.from({ length: lastStep + 1 }, (_, step) => String(step)), 'end'])(
     'is of version 1 or of the newest, and whole, after a SIGKILL at step %s, and the next opening completes it',
