@@ -7,7 +7,7 @@ import { printable, printableWithin } from '../telemetry/format.ts';
 import { actionDetail } from '../wording/connector-text.ts';
 import { callout, head, moment, page, type PageWorld, dayTitle } from './layout.ts';
 
-/** What a visitor looks for; empty: everything. */
+/** Words of the search; empty: all actions. */
 interface ActionsQuery {
   readonly who: string;
   /** A connector or target. */

@@ -40,7 +40,7 @@ const navigation = [
 ] as const;
 
 interface Page {
-  /** Of the window; the name of the program follows. */
+  /** Title of the window; the name of the program follows. */
   readonly title: string;
   /** The link from this page to the first one. It also works below the path prefix of a proxy. */
   readonly root: string;
@@ -358,7 +358,7 @@ export function head(
   </div>`;
 }
 
-/** What is wrong, why, and what to do; `acts` are the buttons that help. */
+/** Box that says what is wrong, why, and what to do; `acts` are the buttons that help. */
 export function callout(
   look: 'bad' | 'warn' | 'run' | '',
   label: string,

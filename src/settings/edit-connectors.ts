@@ -141,7 +141,7 @@ export function freeName({ connectors }: Pick<LocalSettings, 'connectors'>, defi
   return name;
 }
 
-/** Changes the schedule of an existing connector; null: it has none of its own. Throws as `addedConnector`. */
+/** Changes the schedule of an existing connector; null: removes it. Throws as `addedConnector`. */
 export function rescheduledConnector(
   options: EditOptions,
   name: string,

@@ -80,7 +80,7 @@ function renew(old, now) {
   }
 }
 
-/** What a node is, and where it leads: the row of another connector is another row. */
+/** Name and address of a node: the row of another connector is another row. */
 function nameOf(node) {
   if (node.nodeType !== Node.ELEMENT_NODE) return node.nodeName;
   const link = node.matches('a, form') ? node : node.querySelector('a[href]');
@@ -124,7 +124,7 @@ async function ask(link) {
 function showPage() {
   readAt = Date.now();
   say();
-  // What only a browser with this script can do is hidden until here.
+  // Buttons that need this script are hidden until here.
   for (const button of document.querySelectorAll('[data-copy]')) button.hidden = false;
 }
 
