@@ -11,8 +11,8 @@ const { dependencies, peerDependencies } = JSON.parse(readFileSync(path.join(roo
 
 const entryPoints = ['src/main.ts', 'src/library.ts'];
 /**
- * Programs that `builtModule` starts as processes. Built apart from the program: in chunks that both have, each process would
- * load what only commands need, for longer than all else of its start.
+ * Programs that `builtModule` starts as processes. Built apart from the program: in chunks that both have, each process
+ * would load what only commands need, for longer than all else of its start.
  */
 const processes = [
   'src/child/watch-parent.ts',
