@@ -274,7 +274,7 @@ export const oneConnectorActs = {
       of: [name],
       do: async ({ who, tell }) => {
         // Loaded on demand: the other acts read no API.
-        const { runChecks, withConnectors } = await import('./run-checks.ts');
+        const { runChecks, withConnectors } = await import('./setup-checks.ts');
         const results = await runChecks(world, withConnectors(given, [name]), false, (check) =>
           tell(`${check.what}: ${check.detail}`, { connector: name, check: check.state }),
         );

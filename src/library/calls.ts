@@ -263,7 +263,7 @@ export async function copy(app: App, options: CopyOptions): Promise<readonly Cop
 export async function check(app: App, options: CheckOptions = {}): Promise<Checks> {
   const settings = withParts(settingsIn(app), 'access', 'redis');
   // Loaded only here: most programs check nothing.
-  const { runChecks } = await import('../app/run-checks.ts');
+  const { runChecks } = await import('../app/setup-checks.ts');
   const { signal = new AbortController().signal, deep = false } = options;
   const context = { signal, clock: systemClock, program: 'connector-sync' };
   const results = await runChecks(context, settings, deep, () => undefined);

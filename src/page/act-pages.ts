@@ -1,44 +1,137 @@
+import { hash } from 'node:crypto';
 import { basename } from 'node:path';
 import { html, type SafeHtml } from '@remix-run/html-template';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
-import { defaultReason, type PreparedAct } from '../app/acts.ts';
+import * as acts from '../app/acts.ts';
+import { editActs, type EditWorld } from '../app/config-edits.ts';
+import { findRun, type FoundRun } from '../app/find-run.ts';
+import type { WatchedSinks } from '../app/watch-sinks.ts';
 import { slept, systemClock } from '../core/clock.ts';
 import { SyncError, usage } from '../core/errors.ts';
 import { keyPartsOf } from '../core/records.ts';
 import type { JobLog } from '../jobs/worker-context.ts';
 import { isFromHere, type PageAccess } from '../monitor/page-access.ts';
+import { connectorNamed, targetNamed } from '../settings/choices.ts';
+import type { ConnectorSettings } from '../settings/settings.ts';
 import { counted, printable, printableWithin } from '../telemetry/format.ts';
-import { type ActQuery, fingerprint, type PageActWorld, prepareAct } from './act-subjects.ts';
 import { type Deed, type Deeds, runsBefore } from './flash.ts';
 import {
-  actNames,
+  type ActName,
   callout,
   homeOf,
+  inputField,
   isPressed,
   mayAct,
   moment,
   page,
   type PageWorld,
+  param,
+  searchOf,
   sendPage,
   table,
   textLines,
 } from './layout.ts';
+import { type ListedConnector, matchingConnectors, overviewStates } from './overview-page.ts';
 
-export interface ActRoutes extends PageActWorld {
+export type ActRoutes = EditWorld & {
+  readonly watched: WatchedSinks;
   readonly access: PageAccess;
   readonly world: (request: FastifyRequest) => PageWorld;
   readonly deeds: Deeds;
   readonly log: JobLog;
-}
+};
 
 export const actRoute = '/act/:name';
 
 const actName = z.object({ name: z.string().max(200) });
 
+/** The subject of an act as its address names it; parts that it does not name are empty. */
+const actQuery = z.object({
+  /** Empty: all that `q` and `state` match, as on the overview. */
+  connector: param.text,
+  q: param.text,
+  state: param.oneOf(overviewStates),
+  run: param.text,
+  target: param.text,
+  /** The chosen schedule; empty: none yet. */
+  every: param.text,
+  /** The page that it is asked on, from the root; empty: that of its subject. */
+  back: param.address,
+});
+type ActQuery = z.output<typeof actQuery>;
+
 const actForm = z
   .object({ token: z.string().catch(''), seen: z.string().catch(''), reason: z.string().catch('') })
   .catch({ token: '', seen: '', reason: '' });
+
+/** Prepares an act of a person on its subject. */
+type Prepare = (query: ActQuery, world: ActRoutes) => Promise<acts.PreparedAct>;
+
+const isPaused = ({ overview }: ListedConnector): boolean => (overview?.paused ?? null) !== null;
+const isActive = (one: ListedConnector): boolean => !isPaused(one);
+
+const prepareByName: Readonly<Record<ActName, Prepare>> = {
+  'run-now': onMany(acts.connectorActs['run-now'], isActive, 'paused', 'Nothing to run, resume first'),
+  pause: onMany(acts.connectorActs.pause, isActive, 'paused already', 'Nothing to pause'),
+  resume: onMany(acts.connectorActs.resume, isPaused, 'not paused', 'Nothing to resume'),
+  check: onConnector(acts.oneConnectorActs.check),
+  'read-all': onConnector(acts.oneConnectorActs['read-all']),
+  'allow-deletes': onConnector(acts.oneConnectorActs['allow-deletes']),
+  'mark-known': onConnector(acts.oneConnectorActs['mark-known']),
+  schedule: onConnector(editActs.schedule),
+  remove: onConnector(editActs.remove),
+  cancel: onRun(acts.runActs.cancel),
+  undo: onRun(acts.runActs.undo),
+  'publish-now': async ({ target }, world) =>
+    await acts.publishNow(targetNamed(world.settings, target), world),
+};
+
+function onConnector(
+  act: (
+    connector: ConnectorSettings,
+    world: EditWorld,
+    every: string,
+  ) => acts.PreparedAct | Promise<acts.PreparedAct>,
+): Prepare {
+  return async ({ connector, every }, world) =>
+    await act(connectorNamed(world.settings, connector), world, every);
+}
+
+function onRun(act: acts.Act<FoundRun>): Prepare {
+  return async ({ run }, world) => await act(await findRun(world.settings, run, world.program), world);
+}
+
+/**
+ * Acts on one connector, or on all that the overview shows, as far as they are such. `others` says what the others are,
+ * and `nothing` that there are only others.
+ */
+function onMany(
+  act: acts.Act<readonly ConnectorSettings[]>,
+  isFor: (one: ListedConnector) => boolean,
+  others: string,
+  nothing: string,
+): Prepare {
+  return async ({ connector, q, state }, world) => {
+    const { settings, watched, clock } = world;
+    const isOne = connector !== '';
+    const asked = isOne ? [connectorNamed(settings, connector)] : [...settings.connectors.values()];
+    const filter = isOne ? { q: '', state: null } : { q, state };
+    const { matching, unreadable } = await matchingConnectors(asked, watched, filter, clock.now());
+    if (matching.length === 0) {
+      throw usage(
+        isOne ? `Its sink cannot be read: ${unreadable[0]?.problem ?? ''}` : 'No connector matches.',
+      );
+    }
+    const chosen = matching.filter(isFor).map((one) => one.connector);
+    const left = matching.filter((one) => !isFor(one)).map((one) => one.connector);
+    const rest =
+      left.length === 0 ? [] : [`${acts.listOf(left)} ${left.length === 1 ? 'is' : 'are'} ${others}.`];
+    if (chosen.length === 0) throw usage(`${nothing}: ${rest.join(' ')}`);
+    const prepared = await act(chosen, world);
+    return { ...prepared, says: [...prepared.says, ...rest] };
+  };
+}
 
 /** A longer act continues while its page is shown. */
 const waitedMs = 1_500;
@@ -50,31 +143,27 @@ const reloadMs = 4_000;
  * follows it to its end. Both need a token that may act. A POST also needs a form of this server: the browser says that
  * it is from here, it carries the form token of the session, and the announced act is still the one that would be done.
  */
-export function actRoutes(
-  pages: FastifyInstance,
-  options: ActRoutes & { readonly parse: (query: unknown) => ActQuery },
-): void {
-  const { world } = options;
+export function actRoutes(pages: FastifyInstance, options: ActRoutes): void {
   const answer = async (request: FastifyRequest, reply: FastifyReply, body: unknown) => {
-    const now = world(request);
-    const query = options.parse(request.query);
+    const now = options.world(request);
+    const query = actQuery.parse(request.query);
     const form = body === null ? null : actForm.parse(body);
-    const asked = actName.parse(request.params).name;
-    const name = actNames.find((one) => one === asked);
+    const { name } = actName.parse(request.params);
     const back = name === 'remove' ? '' : backOf(query);
     const refused = refusal(request, now, options, form?.token ?? null, back);
     if (refused !== null) return await sendPage(reply.code(403), refused);
-    if (name === undefined) throw usage(`There is no act "${asked}".`);
-    let act: PreparedAct;
+    if (!isActName(name)) throw usage(`There is no act "${name}".`);
+    let act: acts.PreparedAct;
     try {
-      act = await prepareAct(name, query, options);
+      act = await prepareByName[name](query, options);
     } catch (error) {
       if (!(error instanceof SyncError)) throw error;
       if (form !== null) return leadBack(ended(await begin(name, now, options), error.message), back, reply);
       const isRefused = ['USAGE', 'CONNECTOR_BUSY', 'CONFIG_INVALID'].includes(error.code);
       return await sendPage(reply.code(isRefused ? 409 : 503), undonePage(error.message, back, now));
     }
-    const seen = fingerprint(act);
+    // A form that carries another one was made before something changed: it does nothing.
+    const seen = hash('sha256', JSON.stringify([act.title, act.of]), 'base64url');
     if (form === null || (form.seen !== seen && !isPressed(name, query.connector))) {
       await act.needs?.[Symbol.asyncDispose]();
       const address = `${name}${new URL(`${here}${request.url}`).search}`;
@@ -87,6 +176,10 @@ export function actRoutes(
   pages.post(actRoute, async (request, reply) => await answer(request, reply, request.body ?? {}));
 }
 
+function isActName(name: string): name is ActName {
+  return Object.hasOwn(prepareByName, name);
+}
+
 /**
  * The page for a visitor who may not act; null: this one may. `formToken`: that of a form that was sent, null: none
  * was. `back`: where the page leads, from the root.
@@ -94,7 +187,7 @@ export function actRoutes(
 export function refusal(
   request: FastifyRequest,
   now: PageWorld,
-  { access, log }: Pick<ActRoutes, 'access' | 'log'>,
+  { access, log }: ActRoutes,
   formToken: string | null,
   back = '',
 ): string | null {
@@ -109,9 +202,14 @@ export function refusal(
   return undonePage('The form is of another page or another session. Open it again from here.', back, now);
 }
 
+const readOnly =
+  'These pages only read, because the config has no http.token and no http.tokens. Set one and start this program again; who logs in with it can then act.';
+
+const mostLogged = 20;
+
 /** Does the act in the name of the visitor. Resolves after a moment: the page that the deed is shown on follows it. */
 export async function carryOut(
-  act: PreparedAct,
+  act: acts.PreparedAct,
   { name, reason }: { readonly name: string; readonly reason: string },
   now: PageWorld,
   options: ActRoutes,
@@ -119,79 +217,51 @@ export async function carryOut(
   const { log } = options;
   const who = now.visitor?.name ?? '';
   const deed = await begin(act.title, now, options);
-  const done = doAct(act, deed, { who, reason }, log).then(() => {
+  const doAct = async (): Promise<void> => {
+    try {
+      await using _needs = act.needs;
+      await act.do({ who, reason, tell: (...told) => void deed.told.push(told) });
+      deed.state = 'done';
+    } catch (error) {
+      if (!(error instanceof SyncError)) log.error({ err: error }, 'an act failed');
+      ended(deed, error instanceof SyncError ? error.message : 'The server failed; its log says why.');
+    }
     log.info({ who, act: name, of: act.of.slice(0, mostLogged), end: deed.state }, 'done from a page');
-  });
+  };
   const over = new AbortController();
-  await Promise.race([done, slept(systemClock, act.edit === undefined ? waitedMs : reloadMs, over.signal)]);
+  const waiting = slept(systemClock, act.edit === undefined ? waitedMs : reloadMs, over.signal);
+  await Promise.race([doAct(), waiting]);
   over.abort();
   return deed;
 }
 
 async function begin(title: string, { formToken }: PageWorld, { deeds, watched, clock }: ActRoutes) {
-  return deeds.begin({
-    visitor: formToken,
-    title,
-    atMs: clock.now(),
-    before: await runsBefore(watched),
-  });
-}
-
-/** Leads to a page of this server, named from its root, which follows the deed. */
-export function leadBack({ id }: Deed, back: string, reply: FastifyReply): FastifyReply {
-  return reply.redirect(withDeed(back, id), 303);
-}
-
-/** Never rejects: the deed has what came of it. */
-async function doAct(
-  act: PreparedAct,
-  deed: Deed,
-  how: { readonly who: string; readonly reason: string },
-  log: JobLog,
-): Promise<void> {
-  try {
-    await using _needs = act.needs;
-    await act.do({
-      ...how,
-      tell: (line, document, details = []) => void deed.told.push([line, document, details]),
-    });
-    deed.state = 'done';
-  } catch (error) {
-    if (!(error instanceof SyncError)) log.error({ err: error }, 'an act failed');
-    ended(deed, error instanceof SyncError ? error.message : 'The server failed; its log says why.');
-  }
+  const before = await runsBefore(watched);
+  return deeds.begin({ visitor: formToken, title, atMs: clock.now(), before });
 }
 
 function ended(deed: Deed, problem: string): Deed {
   return Object.assign(deed, { state: 'failed', problem } as const);
 }
 
+/** Leads to a page of this server, named from its root, which follows the deed. */
+export function leadBack({ id }: Deed, back: string, reply: FastifyReply): FastifyReply {
+  return reply.redirect(`${root}${back}${back.includes('?') ? '&' : '?'}did=${id}`, 303);
+}
+
 /** The address that the form names, from the root, without a way out of this server; by default that of the subject. */
-function backOf({ back, ...query }: ActQuery): string {
-  const { q, state } = query;
-  const filter = new URLSearchParams({ ...(q === '' ? {} : { q }), ...(state === null ? {} : { state }) });
-  const home = homeOf({ connector: query.connector, run: query.run, target: query.target });
-  const given = back === '' ? `${home}${String(filter) === '' ? '' : `?${String(filter)}`}` : back;
-  if (!URL.canParse(given, here)) return '';
-  const { origin, pathname, search } = new URL(given, here);
-  return origin === here ? `${pathname.slice(1)}${search}` : '';
+function backOf({ back, q, state, ...of }: ActQuery): string {
+  const given = URL.parse(back || `${homeOf(of)}${searchOf({ q, state })}`, here);
+  return given?.origin === here ? `${given.pathname.slice(1)}${given.search}` : '';
 }
 
 const here = 'http://here';
-
-function withDeed(back: string, id: string): string {
-  return `${root}${back}${back.includes('?') ? '&' : '?'}did=${id}`;
-}
-
-const readOnly =
-  'These pages only read, because the config has no http.token and no http.tokens. Set one and start this program again; who logs in with it can then act.';
-
-const mostLogged = 20;
+const root = '../';
 
 interface ConfirmForm {
   /** The address to which the form is sent, as this page links there. */
   readonly address: string;
-  /** `fingerprint` of the act that this page shows. */
+  /** The fingerprint of the act that this page shows. */
   readonly seen: string;
   /** The page that it came from, from the root. */
   readonly back: string;
@@ -199,82 +269,61 @@ interface ConfirmForm {
   readonly hasChanged: boolean;
 }
 
-const root = '../';
-
 /** Says what will happen, and asks for it. The script shows the form in a dialog. */
-function confirmPage(act: PreparedAct, form: ConfirmForm, world: PageWorld): string {
+function confirmPage(act: acts.PreparedAct, form: ConfirmForm, world: PageWorld): string {
+  const { title, says, asksReason, choices, edit, button = title } = act;
+  const reason = { placeholder: acts.defaultReason, maxlength: '200' };
+  const mayDo = choices?.chosen !== '' && (edit?.obstacle ?? null) === null;
+  const changed = html`<p class="callout warn" role="alert">
+    Nothing was done, because something has changed since you were asked. Now this would happen:
+  </p>`;
   const main = html`<form class="narrow confirm" method="post" action="${form.address}">
-    <h1>${act.title}?</h1>
-    ${
-      form.hasChanged
-        ? html`<p class="callout warn" role="alert">
-            Nothing was done, because something has changed since you were asked. Now this would happen:
-          </p>`
-        : ''
-    }
+    <h1>${title}?</h1>
+    ${form.hasChanged ? changed : ''}
     <input type="hidden" name="token" value="${world.formToken}" />
     <input type="hidden" name="seen" value="${form.seen}" />
-    ${textLines(act.says)} ${rowsAtStake(act, world)} ${choicesOf(act, form.address)} ${linesOf(act)}
-    ${
-      act.asksReason === true
-        ? html`<p class="field">
-            <label for="reason">Why</label>
-            <input
-              id="reason"
-              name="reason"
-              placeholder="${defaultReason}"
-              maxlength="200"
-              autocomplete="off"
-            />
-          </p>`
-        : ''
-    }
+    ${textLines(says)} ${rowsAtStake(act, world)} ${choicesOf(act, form.address)} ${linesOf(act)}
+    ${asksReason === true ? inputField('reason', 'Why', '', reason) : ''}
     <div class="acts">
       <a class="btn" href="${root}${form.back}" data-close autofocus>No, go back</a>
-      ${
-        act.choices?.chosen === '' || (act.edit?.obstacle ?? null) !== null
-          ? ''
-          : html`<button class="primary">${act.button ?? act.title}</button>`
-      }
+      ${mayDo ? html`<button class="primary">${button}</button>` : ''}
     </div>
   </form>`;
-  return page({ title: act.title, root, at: null, main, isLive: false }, world);
+  return page({ title, root, at: null, main, isLive: false }, world);
 }
 
 /** Links to the same page with another choice. */
-function choicesOf({ choices }: PreparedAct, address: string): SafeHtml | '' {
+function choicesOf({ choices }: acts.PreparedAct, address: string): SafeHtml | '' {
   if (choices === undefined) return '';
-  const { param, options, chosen } = choices;
-  const [name = '', search = ''] = address.split('?');
-  const link = (value: string): string => {
-    const params = new URLSearchParams(search);
-    params.set(param, value);
-    return `${name}?${params.toString()}`;
-  };
-  return html`<nav class="chips" aria-label="Choices">
-    ${[...options].map(([value, text]) => html`<a class="chip" href="${link(value)}" ${value === chosen ? html`aria-current="true"` : ''}>${text}</a>`)}
-  </nav>`;
+  const { param: name, options, chosen } = choices;
+  const links = [...options].map(([value, text]) => {
+    const { pathname, searchParams } = new URL(address, here);
+    searchParams.set(name, value);
+    const current = value === chosen ? html`aria-current="true"` : '';
+    return html`<a class="chip" href="${pathname.slice(1)}?${searchParams.toString()}" ${current}
+      >${text}</a
+    >`;
+  });
+  return html`<nav class="chips" aria-label="Choices">${links}</nav>`;
 }
 
 /** The lines of the config that the act would change. */
-function linesOf({ edit }: PreparedAct): SafeHtml | '' {
+function linesOf({ edit }: acts.PreparedAct): SafeHtml | '' {
   if (edit === undefined) return '';
   const { file, lines, obstacle } = edit;
+  const changes = lines.map((line) => {
+    const text = printable(line);
+    return html`${line.startsWith('+') ? html`<ins>${text}</ins>` : html`<del>${text}</del>`}${'\n'}`;
+  });
   return html`<p class="soft">
       ${obstacle === null ? '' : html`<b>${printable(obstacle)}.</b> Change it there by hand: `}In
       <code>${basename(file)}</code>, comments stay:
     </p>
-    <pre class="log" tabindex="0">${lines.map((line) => html`${diffLine(line)}${lineEnd}`)}</pre>`;
-}
-
-const lineEnd = '\n';
-
-function diffLine(line: string): SafeHtml {
-  return line.startsWith('+') ? html`<ins>${printable(line)}</ins>` : html`<del>${printable(line)}</del>`;
+    <pre class="log" tabindex="0">${changes}</pre>`;
 }
 
 /** Some of the rows that the act would change. */
-function rowsAtStake({ rows }: PreparedAct, { nowMs }: PageWorld): SafeHtml | '' {
+function rowsAtStake({ rows }: acts.PreparedAct, { nowMs }: PageWorld): SafeHtml | '' {
   if (rows === undefined || rows.shown.length === 0) return '';
   const shown = rows.shown.map(({ entity, keyText, missingSince }) => ({
     cells: [html`<span class="mono">${keyName(keyText)}</span>`, moment(missingSince, nowMs), entity],
@@ -293,10 +342,11 @@ function keyName(keyText: string): string {
 
 /** Says why nothing was done. */
 function undonePage(message: string, back: string, world: PageWorld): string {
+  const title = 'Nothing was done';
   const main = html`<div class="narrow">
-    <h1>Nothing was done</h1>
+    <h1>${title}</h1>
     ${callout('bad', 'Why', html`<p>${printable(message)}</p>`)}
     <p><a href="${root}${back}">${back === '' ? 'All connectors' : 'Go back'}</a></p>
   </div>`;
-  return page({ title: 'Nothing was done', root, at: null, main, isLive: false }, world);
+  return page({ title, root, at: null, main, isLive: false }, world);
 }

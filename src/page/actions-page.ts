@@ -1,34 +1,48 @@
-import { html, type SafeHtml } from '@remix-run/html-template';
+import { html } from '@remix-run/html-template';
+import * as z from 'zod';
 import { newestActions } from '../app/find-run.ts';
 import { grouped } from '../core/grouped.ts';
 import type { LocalSettings } from '../settings/settings.ts';
 import type { ActionName, NotedAction } from '../sinks/requests.ts';
 import { printable, printableWithin } from '../telemetry/format.ts';
 import { actionDetail } from '../wording/connector-text.ts';
-import { callout, head, moment, page, type PageWorld, dayTitle } from './layout.ts';
+import {
+  callout,
+  head,
+  moment,
+  page,
+  type PageWorld,
+  dayTitle,
+  param,
+  searchOf,
+  state,
+  table,
+  type TableRow,
+} from './layout.ts';
 
-/** Words of the search; empty: all actions. */
-interface ActionsQuery {
-  readonly who: string;
-  /** A connector or target. */
-  readonly on: string;
-  /** A word of what was done, or of its details. */
-  readonly q: string;
-  readonly shown: number;
-}
-
-export const leastActions = 100;
-export const mostActions = 1_000;
+const leastActions = 100;
+const mostActions = 1_000;
 /** Searched at most in each sink. */
 const mostSearched = 5_000;
 
-export async function readActionsPage(settings: LocalSettings, query: ActionsQuery) {
+/** Words of the search; empty: all actions. `on`: a connector or target; `q`: a word of what was done, or of its details. */
+const actionsQuery = z.object({
+  who: param.text,
+  q: param.text,
+  on: param.text,
+  shown: param.number(leastActions, mostActions),
+});
+type ActionsQuery = z.output<typeof actionsQuery>;
+
+export async function readActionsPage(settings: LocalSettings, asked: unknown) {
+  const query = actionsQuery.parse(asked);
   const isFiltered = [query.who, query.on, query.q].some((text) => text !== '');
   const limit = isFiltered ? mostSearched : query.shown + 1;
   const { actions, unreadable } = await newestActions(settings, { limit });
   const matching = actions.filter((action) => matches(action, query));
   return {
     query,
+    isFiltered,
     actions: matching.slice(0, query.shown),
     isMore: matching.length > query.shown,
     /** Older ones were not looked through. */
@@ -76,88 +90,58 @@ function subjectOf({ connector, detail }: NotedAction): string | null {
 
 /** Things that people and programs did, newest first, by day. */
 export function actionsPage(
-  { actions, isMore, isCut, query, unreadable }: Awaited<ReturnType<typeof readActionsPage>>,
+  { actions, isFiltered, isMore, isCut, query, unreadable }: Awaited<ReturnType<typeof readActionsPage>>,
   world: PageWorld,
 ): string {
-  const days = grouped(actions, ({ at }) => at.slice(0, 10));
-  const main = html`${head('Actions', 'People and programs did this, here and by commands. Kept for 400 days; nobody can edit it.')}
-  ${unreadable.map(({ message }) => callout('bad', 'A sink cannot be read', html`<p>${printable(message)}</p>`))}
-  ${filterForm(query)}
-  ${
-    actions.length === 0
-      ? html`<p>
-          ${Object.values(query).some((text) => typeof text === 'string' && text !== '') ? 'Nothing that was done matches.' : 'Nothing was done by hand yet.'}
-        </p>`
-      : html`<div class="wide" tabindex="0" role="region" aria-label="Actions">
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">When</th>
-                <th scope="col">Who</th>
-                <th scope="col">Did</th>
-                <th scope="col" class="o cut">Details</th>
-                <th scope="col">Result</th>
-              </tr>
-            </thead>
-            <tbody>
-              ${[...days].map(
-                ([day, ofDay]) =>
-                  html`<tr class="group">
-                      <th colspan="5" scope="rowgroup">${dayTitle(day, world.nowMs)}</th>
-                    </tr>
-                    ${ofDay.map((action) => actionRow(action, world))}`,
-              )}
-            </tbody>
-          </table>
-        </div>`
-  }
-  ${isCut ? html`<p class="after soft">Only the newest ${mostSearched} were looked through.</p>` : ''}
-  ${isMore && query.shown < mostActions ? olderLink(query) : ''}`;
+  const days = [...grouped(actions, ({ at }) => at.slice(0, 10))];
+  const columns = ['When', 'Who', 'Did', ['Details', 'o cut'], 'Result'] as const;
+  const rows = days.flatMap(([day, ofDay]): TableRow[] => [
+    { group: dayTitle(day, world.nowMs) },
+    ...ofDay.map((action) => actionRow(action, world)),
+  ]);
+  const { shown, ...words } = query;
+  const older = searchOf({ ...words, shown: String(Math.min(mostActions, shown * 2)) });
+  const nothing = isFiltered ? 'Nothing that was done matches.' : 'Nothing was done by hand yet.';
+  const main = html`${head('Actions', 'What people and programs did, here and by commands. Kept for 400 days; entries cannot be changed.')}
+    ${unreadable.map(({ message }) => callout('bad', 'A sink cannot be read', html`<p>${printable(message)}</p>`))}
+    <form class="toolbar" role="search" aria-label="Filter">
+      ${[filterInput('who', 'Who', query.who, 'everyone', 10), filterInput('q', 'Did', query.q, 'anything', 12)]}
+      ${filterInput('on', 'On', query.on, 'connector or target', 16)}
+      <button>Filter</button>
+    </form>
+    ${actions.length === 0 ? html`<p>${nothing}</p>` : table('Actions', columns, rows)}
+    ${isCut ? html`<p class="after soft">Only the newest ${mostSearched} were looked through.</p>` : ''}
+    ${isMore && shown < mostActions ? html`<p class="after"><a href="${older}">Show older</a></p>` : ''}`;
   return page({ title: 'Actions', root: './', at: 'actions', main }, world);
 }
 
-function filterForm({ who, on, q }: ActionsQuery): SafeHtml {
-  return html`<form class="toolbar" role="search" aria-label="Filter">
-    <label for="who">Who</label
-    ><input id="who" name="who" type="search" value="${who}" placeholder="everyone" size="10" />
-    <label for="q">Did</label
-    ><input id="q" name="q" type="search" value="${q}" placeholder="anything" size="12" />
-    <label for="on">On</label
-    ><input id="on" name="on" type="search" value="${on}" placeholder="connector or target" size="16" />
-    <button>Filter</button>
-  </form>`;
+function filterInput(name: string, label: string, value: string, placeholder: string, size: number) {
+  return html`<label for="${name}">${label}</label
+    ><input
+      id="${name}"
+      name="${name}"
+      type="search"
+      value="${value}"
+      placeholder="${placeholder}"
+      size="${size}"
+    />`;
 }
 
-function olderLink({ who, on, q, shown }: ActionsQuery): SafeHtml {
-  const some = Object.entries({ who, on, q }).filter(([, text]) => text !== '');
-  const params = new URLSearchParams([...some, ['shown', String(Math.min(mostActions, shown * 2))]]);
-  return html`<p class="after"><a href="?${params.toString()}">Show older</a></p>`;
-}
-
-function actionRow(action: NotedAction, { nowMs }: PageWorld): SafeHtml {
+function actionRow(action: NotedAction, { nowMs }: PageWorld): TableRow {
   const { at, who, connector, entity, run } = action;
   const [before, after = ''] = verbs[action.action];
   const subject = subjectOf(action);
   const address = connector === null ? `targets/${subject ?? ''}` : `connectors/${connector}`;
-  const details = detailsOf(action);
-  return html`<tr>
-    <td>${moment(at, nowMs)}</td>
-    <td>${printable(who)}</td>
-    <td class="wrap">
-      ${before} ${subject === null ? '' : html`<a class="name" href="${address}">${printable(subject)}</a>`}
-      ${after}
-    </td>
-    <td class="o cut soft" title="${details}">
-      ${[entity ?? '', details].filter((text) => text !== '').join(', ')}
-    </td>
-    <td>
-      ${run === null ? html`<span class="state ok">Done</span>` : html`<a href="runs/${run}">Show the run</a>`}
-    </td>
-  </tr>`;
-}
-
-/** Names of runs and of the target are links already. */
-function detailsOf(action: NotedAction): string {
+  // Names of runs and of the target are links already.
   const { target: _target, run: _run, ...detail } = action.detail;
-  return printableWithin(actionDetail({ ...action, detail }), 300);
+  const details = printableWithin(actionDetail({ ...action, detail }), 300);
+  const link = subject === null ? '' : html`<a class="name" href="${address}">${printable(subject)}</a>`;
+  const cells = [
+    moment(at, nowMs),
+    printable(who),
+    html`${before} ${link} ${after}`,
+    html`<span title="${details}">${[entity ?? '', details].filter((text) => text !== '').join(', ')}</span>`,
+    run === null ? state('ok', 'Done') : html`<a href="runs/${run}">Show the run</a>`,
+  ];
+  return { cells, nameAt: 2 };
 }

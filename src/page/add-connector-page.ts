@@ -12,7 +12,7 @@ import {
   secretsFolder,
   storeSecret,
 } from '../app/config-edits.ts';
-import { type CheckResult, checkPlanned } from '../app/run-checks.ts';
+import { type CheckResult, checkPlanned } from '../app/setup-checks.ts';
 import { SyncError, usage } from '../core/errors.ts';
 import { ProblemsError } from '../core/problems.ts';
 import type { CredentialShape, Definition } from '../definitions/definition.ts';
@@ -22,15 +22,29 @@ import { connectorEntry, freeName, usualVariable } from '../settings/edit-connec
 import type { LocalSettings } from '../settings/settings.ts';
 import { counted, printable } from '../telemetry/format.ts';
 import { type ActRoutes, carryOut, leadBack, refusal } from './act-pages.ts';
-import { callout, crumbs, moment, page, type PageWorld, sendPage, state, type StateLook } from './layout.ts';
+import {
+  callout,
+  crumbs,
+  inputField,
+  moment,
+  page,
+  type PageWorld,
+  param,
+  sendPage,
+  state,
+  type StateLook,
+} from './layout.ts';
 
 export const addRoute = '/add/:definition';
 
 /** Definitions may have hundreds of entities, and each is a field. */
 const maxFormBytes = 65_536;
-const addQuery = z.object({ q: z.string().max(200).catch(''), way: z.coerce.number().int().catch(0) });
+const addQuery = z.object({ q: param.text, way: z.coerce.number().int().catch(0) });
 const addParams = z.object({ definition: z.string().max(200).default('') });
-const addFields = z.record(z.string().max(200), z.string().max(4_096).catch('')).catch({});
+const addFields = z
+  .record(z.string().max(200), z.string().max(4_096).catch(''))
+  .catch({})
+  .transform((fields): ReadonlyMap<string, string> => new Map(Object.entries(fields)));
 type Fields = z.output<typeof addFields>;
 
 /**
@@ -38,10 +52,10 @@ type Fields = z.output<typeof addFields>;
  * checks them and writes the connector where that is asked. Needs the right to act; a POST a form of this server, too.
  */
 export function addConnectorRoutes(pages: FastifyInstance, options: ActRoutes): void {
-  const { settings, world } = options;
+  const { settings } = options;
   const answer = async (request: FastifyRequest, reply: FastifyReply, fields: Fields | null) => {
-    const now = world(request);
-    const refused = refusal(request, now, options, fields === null ? null : memberOf(fields, 'token'));
+    const now = options.world(request);
+    const refused = refusal(request, now, options, fields === null ? null : (fields.get('token') ?? ''));
     if (refused !== null) return await sendPage(reply.code(403), refused);
     const { definition: name } = addParams.parse(request.params);
     const query = addQuery.parse(request.query);
@@ -50,23 +64,27 @@ export function addConnectorRoutes(pages: FastifyInstance, options: ActRoutes): 
     if (definition === undefined) throw usage(`There is no connector type "${name}".`);
     const ways = waysOf(definition, settings);
     const index = query.way in ways ? query.way : 0;
-    const asked = { definition, ways, index, canType: isSealed(request), world: options };
-    if (fields === null) return await sendPage(reply, formPage(asked, { form: readForm(asked, null) }, now));
-    const outcome = await outcomeOf(asked, fields);
-    const { planned, form } = outcome;
-    const isAsked = memberOf(fields, 'do') === 'add' && planned?.edit.obstacle === null;
+    const way = ways[index] ?? null;
+    const asked = { definition, ways, index, way, canType: isSealed(request), world: options };
+    const form = readForm(asked, fields);
+    if (fields === null) return await sendPage(reply, formPage(asked, { form }, now));
+    const outcome = await outcomeOf(asked, form, fields);
+    const { planned } = outcome;
+    const isAsked = fields.get('do') === 'add' && planned?.edit.obstacle === null;
     if (!isAsked) return await sendPage(reply, formPage(asked, outcome, now));
-    if (memberOf(fields, 'seen') !== planned.edit.seen) {
-      const why =
-        'Nothing was added, because the config has changed since you saw the lines. Look at them again.';
-      return await sendPage(reply.code(409), formPage(asked, { ...outcome, problems: [why] }, now));
+    if (fields.get('seen') !== planned.edit.seen) {
+      const problems = [
+        'Nothing was added, because the config has changed since you saw the lines. Look at them again.',
+      ];
+      return await sendPage(reply.code(409), formPage(asked, { ...outcome, problems }, now));
     }
     const deed = await carryOut(addAct(planned, options), { name: 'add', reason: '' }, now, options);
     const isAdded = deed.told.length > 0 || deed.state === 'doing';
     return leadBack(deed, isAdded ? `connectors/${form.name}` : `add/${definition.name}`, reply);
   };
-  pages.get('/add', async (request, reply) => await answer(request, reply, null));
-  pages.get(addRoute, async (request, reply) => await answer(request, reply, null));
+  for (const path of ['/add', addRoute]) {
+    pages.get(path, async (request, reply) => await answer(request, reply, null));
+  }
   pages.post(addRoute, { bodyLimit: maxFormBytes }, async (request, reply) =>
     answer(request, reply, addFields.parse(request.body ?? {})),
   );
@@ -78,7 +96,8 @@ type Way = CredentialShape | null;
 interface Asked {
   readonly definition: Definition;
   readonly ways: readonly Way[];
-  /** The chosen one of `ways`. */
+  /** The chosen one of `ways`, and its place there. Without any it is null. */
+  readonly way: Way;
   readonly index: number;
   /** A secret may be typed into the form. */
   readonly canType: boolean;
@@ -96,10 +115,9 @@ function waysOf({ upstream, credentials }: Definition, { parts }: LocalSettings)
 type Form = ReturnType<typeof readForm>;
 
 /** `fields`: null for a form that no one has filled in yet. */
-function readForm({ definition, ways, index, world: { settings } }: Asked, fields: Fields | null) {
+function readForm({ definition, way, world: { settings } }: Asked, fields: Fields | null) {
   const given = (name: string, usual = ''): string =>
-    fields === null ? usual : memberOf(fields, name).trim();
-  const way = ways[index] ?? null;
+    fields === null ? usual : (fields.get(name) ?? '').trim();
   const usual = way === null ? definition.entities : (definition.upstream?.entities ?? new Map());
   const places = [...(way?.fields.keys() ?? [])].map((field) => {
     const kind = given(`from.${field}`, 'env');
@@ -110,16 +128,12 @@ function readForm({ definition, ways, index, world: { settings } }: Asked, field
     id: given('id'),
     sink: given('sink'),
     every: scheduleChoices.has(given('every')) ? given('every') : '30m',
-    entities: [...definition.entities.keys()].filter((name) =>
-      fields === null ? usual.has(name) : memberOf(fields, `entity.${name}`) !== '',
+    entities: [...definition.entities.keys()].filter(
+      (name) => given(`entity.${name}`, usual.has(name) ? 'on' : '') !== '',
     ),
     /** The places of the credentials, by field. */
     places: new Map(places),
   };
-}
-
-function memberOf(fields: Fields, name: string): string {
-  return Object.hasOwn(fields, name) ? (fields[name] ?? '') : '';
 }
 
 interface Outcome {
@@ -133,47 +147,42 @@ interface Outcome {
 }
 
 /** Stores what was typed, and checks the connector; without a check of its service where it is to be added. */
-async function outcomeOf(asked: Asked, fields: Fields): Promise<Outcome> {
-  const form = readForm(asked, fields);
-  const { definition, ways, index, world } = asked;
+async function outcomeOf(asked: Asked, form: Form, fields: Fields): Promise<Outcome> {
+  const { definition, way, world } = asked;
+  const { name } = form;
   let lines: string | undefined;
   try {
-    const place = placeOfNew(world, form.name);
-    for (const field of form.places.keys()) {
-      storeTyped(asked, form, field, memberOf(fields, `typed.${field}`).trim());
-    }
+    const place = placeOfNew(world, name);
+    for (const field of form.places.keys()) storeTyped(asked, form, field, fields);
     const credentials = [...form.places.keys()].flatMap((field) => {
       const reference = referenceOf(asked, form, field, place.file);
       return reference === null ? [] : [[field, reference]];
     });
     const entry = connectorEntry(world.settings, place, {
       definition: definition.name,
-      id: ways[index] === null ? form.id : undefined,
-      credentials: ways[index] === null ? undefined : Object.fromEntries(credentials),
+      ...(way === null ? { id: form.id } : { credentials: Object.fromEntries(credentials) }),
       sink: world.settings.sinks.has(form.sink) ? form.sink : undefined,
-      exclude: [...definition.entities.keys()].filter((name) => !form.entities.includes(name)),
+      exclude: [...definition.entities.keys()].filter((one) => !form.entities.includes(one)),
       schedule: form.every === 'none' ? {} : { every: form.every },
     });
-    lines = yamlEntry('connectors', form.name, entry);
-    const planned = plannedConnector(world, place.file, { name: form.name, entry });
-    if (memberOf(fields, 'do') === 'add') return { form, planned };
+    lines = yamlEntry('connectors', name, entry);
+    const planned = plannedConnector(world, place.file, { name, entry });
+    if (fields.get('do') === 'add') return { form, planned };
     const checked = { name: planned.connector.name, settings: planned.edit.settings };
     return { form, planned, checks: await checkPlanned(checked, world) };
   } catch (error) {
     if (!(error instanceof SyncError)) throw error;
-    if (!(error instanceof ProblemsError)) {
+    if (!(error instanceof ProblemsError))
       return { form, problems: [error.message], ...(lines && { lines }) };
-    }
-    const own = `connectors.${form.name}.`;
-    return {
-      form,
-      problems: error.problems.map(({ path, message }) => `${path.replace(own, '')}: ${message}`),
-    };
+    const own = `connectors.${name}.`;
+    const problems = error.problems.map(({ path, message }) => `${path.replace(own, '')}: ${message}`);
+    return { form, problems };
   }
 }
 
 /** Stores a secret that was typed, and lets the form refer to it. */
-function storeTyped({ canType, world }: Asked, { name, places }: Form, field: string, typed: string): void {
+function storeTyped({ canType, world }: Asked, { name, places }: Form, field: string, fields: Fields): void {
+  const typed = (fields.get(`typed.${field}`) ?? '').trim();
   if (typed === '') return;
   const folder = secretsFolder(world.settings);
   if (folder === null || !canType) {
@@ -186,14 +195,9 @@ function storeTyped({ canType, world }: Asked, { name, places }: Form, field: st
 }
 
 /** Null for a field that is left out. */
-function referenceOf(
-  { ways, index, world }: Asked,
-  { places }: Form,
-  field: string,
-  file: string,
-): string | null {
+function referenceOf({ way, world }: Asked, { places }: Form, field: string, file: string): string | null {
   const { kind = '', name = '' } = places.get(field) ?? {};
-  const known = ways[index]?.fields.get(field);
+  const known = way?.fields.get(field);
   if (name === '' && known?.isRequired === false) return null;
   // A value that is written as it is refers to nothing.
   if (kind === 'text' && known?.isSecret === false) return name.replaceAll('${', '$${');
@@ -202,7 +206,6 @@ function referenceOf(
   throw usage(`${field}: ${found.why}.`);
 }
 
-const root = '../';
 const mostTypes = 100;
 
 function typesPage({ definitions, parts }: LocalSettings, q: string, world: PageWorld): string {
@@ -240,7 +243,7 @@ function typesPage({ definitions, parts }: LocalSettings, q: string, world: Page
       </p>
       <pre class="log" tabindex="0">${world.program} definitions import openapi.yaml -o definitions</pre>
     </section>`;
-  return stepPage('type', 'Which service?', 0, crumbs([['./', 'Connectors']], 'Add'), main, world, './');
+  return stepPage(null, 0, 'Which service?', main, world);
 }
 
 /** The name under which people know the service. */
@@ -249,66 +252,52 @@ function serviceOf({ title, aliases, name }: Definition): string {
   return alias === undefined ? title || name : alias.charAt(0).toUpperCase() + alias.slice(1);
 }
 
-function stepPage(
-  title: string,
-  heading: string,
-  at: number,
-  path: SafeHtml,
-  content: SafeHtml,
-  world: PageWorld,
-  from = root,
-): string {
+/** A step of adding a connector. `service`: null before one is chosen. */
+function stepPage(service: string | null, at: number, heading: string, content: SafeHtml, world: PageWorld) {
+  const root = service === null ? './' : '../';
+  const chosen = service === null ? [] : [[`${root}add`, 'Add'] as const];
   const steps = ['Type', 'Credentials', 'Check', 'First sync'].map((name, index) => {
     if (index < at) return html`<li><span class="plus">✓</span> ${name}</li>`;
     return html`<li ${index === at ? html`aria-current="step"` : ''}>${index + 1}. ${name}</li>`;
   });
   const main = html`<div class="narrow">
-    ${path}
+    ${crumbs([[root, 'Connectors'], ...chosen], service ?? 'Add')}
     <h1>${heading}</h1>
     <ol class="key" aria-label="Steps">
       ${steps}
     </ol>
     ${content}
   </div>`;
-  return page({ title: `Add connector: ${title}`, root: from, at: '', main, isLive: false }, world);
+  return page({ title: `Add connector: ${service ?? 'type'}`, root, at: '', main, isLive: false }, world);
 }
 
 function formPage(asked: Asked, outcome: Outcome, world: PageWorld): string {
   const { form, checks, planned, problems = [] } = outcome;
-  const { name } = asked.definition;
   const service = serviceOf(asked.definition);
   // Without Redis it can be read by hand.
   const isBad = ({ what, state: found }: CheckResult): boolean => found === 'failed' && what !== 'redis';
   const isSound = checks !== undefined && !checks.results.some(isBad);
-  const verdict = `${form.name} ${isSound ? 'can be read' : 'cannot be read yet'}`;
   const why = html`${problems.map((one) => html`<p role="alert">${printable(one)}</p>`)}`;
-  const path = [
-    [root, 'Connectors'],
-    [`${root}add`, 'Add'],
-  ] as const;
+  const [heading, button] =
+    checks === undefined
+      ? [`Add ${service}`, 'Check']
+      : [`${form.name} ${isSound ? 'can be read' : 'cannot be read yet'}`, 'Check again'];
   const main = html`${problems.length === 0 ? '' : callout('bad', 'Why it cannot be added', why)}
-    <form class="list" method="post" action="${name}?way=${asked.index}">
+    <form class="list" method="post" action="${asked.definition.name}?way=${asked.index}">
       <input type="hidden" name="token" value="${world.formToken}" />
       <div class="panel">
         <div class="step">
           ${formFields(asked, form)}
-          <p>
-            <button class="${isSound ? '' : 'primary'}" name="do" value="check">
-              ${checks === undefined ? 'Check' : 'Check again'}
-            </button>
-          </p>
+          <p><button class="${isSound ? '' : 'primary'}" name="do" value="check">${button}</button></p>
         </div>
       </div>
       ${checks === undefined ? '' : checkSection(checks, world)} ${addSection(outcome, isSound)}
     </form>`;
-  const heading = checks === undefined ? `Add ${service}` : verdict;
-  return stepPage(service, heading, planned === undefined ? 1 : 2, crumbs(path, service), main, world);
+  return stepPage(service, planned === undefined ? 1 : 2, heading, main, world);
 }
 
 function formFields(asked: Asked, form: Form): SafeHtml {
   const { ways, index, definition, world } = asked;
-  const { sinks } = world.settings;
-  const all = [...definition.entities.keys()];
   const tables = html`Tables start with <code>${form.name.replaceAll('-', '_')}__</code>. It cannot be changed
     later.`;
   const ids = html`<code>${world.program} connectors list</code> shows those that it has.`;
@@ -318,97 +307,75 @@ function formFields(asked: Asked, form: Form): SafeHtml {
     return html`<a class="chip" href="${definition.name}?way=${at}" ${current}>${text}</a>`;
   });
   const unreadable = 'Only a Connector Execution API can read this type, and the config has no api.';
-  return html`${inputField('name', 'Name', form.name, tables)}
+  const sinks = [...world.settings.sinks.keys()].map((one) => [one, one] as const);
+  const entities = [...definition.entities.keys()].map((name) => {
+    const checked = form.entities.includes(name) ? html`checked` : '';
+    return html`<li>
+      <label><input type="checkbox" name="entity.${name}" value="on" ${checked} /> ${name}</label>
+    </li>`;
+  });
+  return html`${inputField('name', 'Name', tables, { value: form.name })}
     ${ways.length === 0 ? html`<p class="soft">${unreadable}</p>` : ''}
     ${ways.length > 1 ? html`<nav class="chips" aria-label="Ways to sign in">${chips}</nav>` : ''}
-    ${ways[index] === null ? inputField('id', 'Id of the connector in the API', form.id, ids) : ''}
+    ${ways[index] === null ? inputField('id', 'Id of the connector in the API', ids, { value: form.id }) : ''}
     ${[...form.places.keys()].map((field) => credentialField(asked, form, field))}
-    ${
-      sinks.size > 1
-        ? selectField(
-            'sink',
-            'Where do its rows go?',
-            [...sinks.keys()].map((one) => [one, one]),
-            form.sink,
-          )
-        : ''
-    }
+    ${sinks.length > 1 ? selectField('sink', 'Where do its rows go?', sinks, form.sink) : ''}
     <details>
-      <summary>${form.entities.length} of ${counted(all.length, 'entity', 'entities')}</summary>
+      <summary>${form.entities.length} of ${counted(entities.length, 'entity', 'entities')}</summary>
       <ul>
-        ${all.map((name) => {
-          const checked = form.entities.includes(name) ? html`checked` : '';
-          return html`<li>
-            <label><input type="checkbox" name="entity.${name}" value="on" ${checked} /> ${name}</label>
-          </li>`;
-        })}
+        ${entities}
       </ul>
     </details>`;
-}
-
-function inputField(
-  name: string,
-  label: SafeHtml | string,
-  value: string,
-  hint: SafeHtml | string,
-  type = 'text',
-) {
-  const kept = type === 'password' ? 'new-password' : 'off';
-  return html`<p class="field">
-    <label for="${name}">${label}</label>
-    <input id="${name}" name="${name}" type="${type}" value="${value}" autocomplete="${kept}" />
-    <span class="hint">${hint}</span>
-  </p>`;
 }
 
 type Choices = Iterable<readonly [value: string, text: string]>;
 
 function options(choices: Choices, chosen: string) {
-  return [...choices].map(
-    ([value, text]) =>
-      html`<option value="${value}" ${value === chosen ? html`selected` : ''}>${text}</option>`,
-  );
+  return [...choices].map(([value, text]) => {
+    const selected = value === chosen ? html`selected` : '';
+    return html`<option value="${value}" ${selected}>${text}</option>`;
+  });
 }
 
 function selectField(name: string, label: string, choices: Choices, chosen: string): SafeHtml {
+  const select = html`<select id="${name}" name="${name}">
+    ${options(choices, chosen)}
+  </select>`;
   return html`<p class="field">
     <label for="${name}">${label}</label>
-    <span class="acts"
-      ><select id="${name}" name="${name}">
-        ${options(choices, chosen)}
-      </select></span
-    >
+    <span class="acts">${select}</span>
   </p>`;
 }
 
 /** Where one field of the credentials is, and whether it is there. */
-function credentialField({ ways, index, world, canType }: Asked, { places }: Form, field: string): SafeHtml {
+function credentialField({ way, world, canType }: Asked, { places }: Form, field: string): SafeHtml {
   const { kind = '', name = '' } = places.get(field) ?? {};
-  const { isSecret = true, isRequired = true } = ways[index]?.fields.get(field) ?? {};
+  const { isSecret = true, isRequired = true } = way?.fields.get(field) ?? {};
   const folder = secretsFolder(world.settings);
-  const kinds: (readonly [string, string])[] = [['env', 'Environment']];
-  if (folder !== null) kinds.push(['file', `File in ${basename(folder)}`]);
-  if (!isSecret) kinds.push(['text', 'In the config']);
+  const kinds = [
+    ['env', 'Environment'],
+    ['file', `File in ${basename(folder ?? '')}`],
+    ['text', 'In the config'],
+  ] as const;
+  const possible = kinds.filter(([one]) => one === 'env' || (one === 'file' ? folder !== null : !isSecret));
   const found = kind === 'text' || name === '' ? null : secretAt(world, kind, name, world.settings.file);
-  const known =
-    found === null
-      ? ''
-      : found.ok
-        ? html`${state('ok', 'Found')}, ${counted(found.value.length, 'character')}.`
-        : html`${state('idle', 'Not there yet')}: ${printable(found.why)}.`;
+  const known = found?.ok
+    ? html`${state('ok', 'Found')}, ${counted(found.value.length, 'character')}.`
+    : html`${state('idle', 'Not there yet')}: ${printable(found?.why ?? '')}.`;
   const once = html`It goes to a new file in <code>${folder ?? ''}</code> for this server alone, and is never
     shown.`;
+  const password = { type: 'password', autocomplete: 'new-password' };
   return html`<p class="field">
       <label for="at.${field}">Where is <code>${field}</code>?${isRequired ? '' : ' (not required)'}</label>
       <span class="acts">
         <select name="from.${field}" aria-label="Kind of place of ${field}">
-          ${options(kinds, kind)}
+          ${options(possible, kind)}
         </select>
         <input class="grow mono" id="at.${field}" name="at.${field}" value="${name}" autocomplete="off" />
       </span>
-      <span class="hint">${known} Its name, not the secret itself.</span>
+      <span class="hint">${found === null ? '' : known} Its name, not the secret itself.</span>
     </p>
-    ${folder !== null && canType && isSecret ? inputField(`typed.${field}`, 'Or type it, once', '', once, 'password') : ''}`;
+    ${folder !== null && canType && isSecret ? inputField(`typed.${field}`, 'Or type it, once', once, password) : ''}`;
 }
 
 const checkWords: Readonly<Record<CheckResult['state'], readonly [StateLook, string]>> = {
@@ -438,31 +405,19 @@ function addSection({ form, planned, lines }: Outcome, isSound: boolean): SafeHt
   const { file = '', obstacle = '', seen = '' } = planned?.edit ?? {};
   const text = html`<pre class="log" id="lines" tabindex="0">${added.map(printable).join('\n')}</pre>`;
   const every = selectField('every', 'How often?', scheduleChoices, form.every);
-  if (obstacle !== null) {
-    return html`<section class="panel" aria-labelledby="by-hand">
-      <div class="step">
-        <h2 id="by-hand">Paste these lines into the config</h2>
-        <p class="soft">
-          ${obstacle === '' ? '' : `${obstacle}. `}They belong below <code>connectors:</code>.
-        </p>
-        ${every} ${text}
-        <p><button type="button" class="low" data-copy="#lines" hidden>Copy</button></p>
-      </div>
-    </section>`;
-  }
-  return html`<div class="panel">
-    <div class="step">
-      <input type="hidden" name="seen" value="${seen}" />
-      ${every}
-      <details>
-        <summary>This adds ${counted(added.length, 'line')} to <code>${basename(file)}</code></summary>
-        ${text}
-      </details>
-      <p>
-        <button class="${isSound ? 'primary' : ''}" name="do" value="add">
-          ${isSound ? 'Add and start the first sync' : 'Add it all the same'}
-        </button>
-      </p>
-    </div>
-  </div>`;
+  const byHand = html`<h2>Paste these lines into the config</h2>
+    <p class="soft">${obstacle ? `${obstacle}. ` : ''}They belong below <code>connectors:</code>.</p>
+    ${every} ${text}
+    <p><button type="button" class="low" data-copy="#lines" hidden>Copy</button></p>`;
+  const button = isSound ? 'Add and start the first sync' : 'Add it all the same';
+  const here = html`<input type="hidden" name="seen" value="${seen}" />
+    ${every}
+    <details>
+      <summary>This adds ${counted(added.length, 'line')} to <code>${basename(file)}</code></summary>
+      ${text}
+    </details>
+    <p><button class="${isSound ? 'primary' : ''}" name="do" value="add">${button}</button></p>`;
+  return html`<section class="panel" aria-label="Lines for the config">
+    <div class="step">${obstacle === null ? here : byHand}</div>
+  </section>`;
 }

@@ -15,7 +15,9 @@ import { disclosed, runLook, second, span, type StateLook } from './layout.ts';
 
 /* Acts of visitors while they go on, and what a page says on top about the one that its address names. */
 
-type Told = readonly [line: string, document: Parameters<ActHow['tell']>[1], details: readonly string[]];
+/** A line for a person, its document for a program, and details. */
+type Told = Parameters<ActHow['tell']>;
+type Done = NonNullable<Told[1]>;
 
 /** An act that a visitor has asked for. */
 export interface Deed {
@@ -83,7 +85,7 @@ function isLongAgo({ atMs }: Deed, { clock }: Pick<FlashWorld, 'clock'>): boolea
 }
 
 interface Shown {
-  readonly look: 'run' | 'ok' | 'warn' | 'bad';
+  readonly look: StateLook | 'warn';
   readonly text: SafeHtml;
   /** The run that it is about. */
   readonly run?: string;
@@ -103,35 +105,36 @@ export async function flashOf(deed: Deed, root: string, world: FlashWorld): Prom
 
 async function shownOf(deed: Deed, world: FlashWorld): Promise<Shown> {
   const { title, told, state, problem } = deed;
-  const remarks = told.flatMap((one) => (isFollowed(one) ? [] : [remarkOf(one), ...one[2].map(sentence)]));
-  const checks = told.filter(([, one]) => one !== undefined && 'check' in one);
-  if (state === 'doing') {
+  const remarks = lines(told.flatMap(remarksOf));
+  if (state === 'doing')
     return {
       look: 'run',
       text: html`<p><b>${title}</b>: under way.</p>
-        ${lines(remarks)}`,
+        ${remarks}`,
     };
-  }
   if (state === 'failed') {
     const what = told.length === 0 ? 'Nothing was done' : 'Not all of it was done';
     return {
       look: 'bad',
       text: html`<p><b>${what}</b>: ${printable(problem)}</p>
-        ${lines(remarks)}`,
+        ${remarks}`,
     };
   }
+  const checks = told.flatMap(([line, one]) =>
+    one !== undefined && 'check' in one ? [{ line, state: one.check }] : [],
+  );
   if (checks.length > 0) return checkShown(title, checks);
   const followed = await followedOf(deed, world);
-  if (followed === null) return { look: 'ok', text: lines(remarks) };
-  return { ...followed, text: html`${followed.text}${lines(remarks)}` };
+  return { look: 'ok', ...followed, text: html`${followed?.text ?? ''}${remarks}` };
 }
 
 /** Problems first; what is right is shown on a click. */
-function checkShown(title: string, checks: readonly Told[]): Shown {
+function checkShown(
+  title: string,
+  checks: readonly { readonly line: string; readonly state: string }[],
+): Shown {
   const ofState = (...states: readonly string[]): readonly string[] =>
-    checks.flatMap(([line, one]) =>
-      one !== undefined && 'check' in one && states.includes(one.check) ? [line] : [],
-    );
+    checks.filter((check) => states.includes(check.state)).map((check) => check.line);
   const [failed, warnings, others] = [ofState('failed'), ofState('warning'), ofState('ok', 'skipped')];
   const parts = [
     ...(failed.length === 0 ? [] : [counted(failed.length, 'problem')]),
@@ -139,7 +142,7 @@ function checkShown(title: string, checks: readonly Told[]): Shown {
   ];
   return {
     look: failed.length > 0 ? 'bad' : warnings.length > 0 ? 'warn' : 'ok',
-    text: html`<p><b>${title}</b>: ${parts.length === 0 ? 'nothing is wrong' : parts.join(', ')}.</p>
+    text: html`<p><b>${title}</b>: ${parts.join(', ') || 'nothing is wrong'}.</p>
       ${lines([...failed, ...warnings])}
       ${disclosed(counted(others.length, 'check') + ' without a finding', lines(others))}`,
   };
@@ -153,43 +156,40 @@ function lines(remarks: readonly string[]): SafeHtml {
   ${more > 0 ? html`<p>and ${count(more)} more</p>` : ''}`;
 }
 
-/** Lines of the terminal become sentences; those that name a run or a command have other words here. */
-function remarkOf([line, document]: Told): string {
+/** Lines of the terminal as sentences. None where the part of a worker, a run or a check is shown in its place. */
+function remarksOf([line, document, details = []]: Told): readonly string[] {
+  if (document !== undefined && isFollowed(document)) return [];
+  return [remarkOf(line, document), ...details].map((text) => text.replace(/\.?$/, '.'));
+}
+
+function isFollowed(document: Done): boolean {
+  return 'isNew' in document || 'isCancelRequested' in document || 'check' in document;
+}
+
+/** Those that name a run or a command have other words here. */
+function remarkOf(line: string, document: Done | undefined): string {
   if (document !== undefined && 'paused' in document) {
     const { connector, running } = document;
-    return `${connector}: paused.${running === null ? '' : ' Its run in progress continues.'}`;
+    return `${connector}: paused${running === null ? '' : '. Its run in progress continues'}`;
   }
-  if (document !== undefined && 'rows' in document) {
-    const { connector, rows } = document;
-    return rows === 0
-      ? `${connector}: nothing that the run did is left to undo.`
-      : `${connector}: ${counted(rows, 'row')} as before the run.`;
-  }
-  return sentence(line);
+  if (document === undefined || !('rows' in document)) return line;
+  const { connector, rows } = document;
+  return rows === 0
+    ? `${connector}: nothing that the run did is left to undo`
+    : `${connector}: ${counted(rows, 'row')} as before the run`;
 }
 
-/** The part of a worker or a run continues after the act. */
-function isFollowed([, document]: Told): boolean {
-  return (
-    document !== undefined && ('isNew' in document || 'isCancelRequested' in document || 'check' in document)
-  );
-}
-
+/** Null: nothing of the act goes on elsewhere. */
 async function followedOf(deed: Deed, world: FlashWorld): Promise<Shown | null> {
-  const names: ConnectorName[] = [];
-  for (const [, document] of deed.told) {
-    if (document === undefined) continue;
-    if ('isCancelRequested' in document) {
-      deed.run = document.run;
-      return await cancelShown(deed, document.connector, world);
-    }
-    if (!('isNew' in document)) continue;
-    if ('target' in document) return await publicationShown(deed, document.target, world);
-    names.push(document.connector);
-  }
-  const [first, ...others] = names;
+  const documents = deed.told.flatMap(([, document]) => document ?? []);
+  const cancelled = documents.find((one) => 'isCancelRequested' in one);
+  if (cancelled !== undefined) return await cancelShown(deed, cancelled, world);
+  const published = documents.find((one) => 'target' in one);
+  if (published !== undefined) return await publicationShown(deed, published.target, world);
+  const queued = documents.flatMap((one) => ('isNew' in one && 'connector' in one ? [one.connector] : []));
+  const [first, ...others] = queued;
   if (first === undefined) return null;
-  return others.length === 0 ? await runShown(deed, first, world) : await manyShown(deed, names, world);
+  return others.length === 0 ? await runShown(deed, first, world) : await manyShown(deed, queued, world);
 }
 
 /** The newest run of a connector, where it began after the act, or was under way then. */
@@ -227,28 +227,18 @@ function leftShown(name: ConnectorName): Shown {
 /** Later ones may have ended meanwhile. */
 const seenRuns = 20;
 
-const looks: Readonly<Record<RunSummary['state'], Shown['look']>> = {
-  ok: 'ok',
-  running: 'run',
-  failed: 'bad',
-  partial: 'warn',
-  degraded: 'warn',
-  interrupted: 'warn',
-};
-
 function endShown({ run, state, startedAt, finishedAt, report }: RunSummary): Shown {
   const ms = finishedAt === null ? null : Date.parse(finishedAt) - Date.parse(startedAt);
   const took = ms === null ? '' : ` after ${ms < 1000 ? 'less than 1 s' : span(ms)}`;
-  const [, word] = runLook(state);
+  const [look, word] = runLook(state);
   const what = state === 'ok' ? 'Done' : state === 'interrupted' ? 'Stopped' : word;
+  const when = finishedAt === null ? '' : html` at ${second(finishedAt)}`;
   const why = report?.error ?? report?.failures[0] ?? null;
+  const cause = why === null ? '' : `: ${printable(why.message).replace(/\.$/, '')}`;
   const text = html`<p>
-    <b>${what}${finishedAt === null ? '' : html` at ${second(finishedAt)}`}</b>${took}${
-      why === null ? '' : html`: ${printable(why.message).replace(/\.$/, '')}`
-    }.
-    ${report === null ? 'What it stored stays.' : sumText(report)}
+    <b>${what}${when}</b>${took}${cause}. ${report === null ? 'What it stored stays.' : sumText(report)}
   </p>`;
-  return { look: looks[state], text, run };
+  return { look, text, run };
 }
 
 function sumText(report: NonNullable<RunSummary['report']>): string {
@@ -305,8 +295,13 @@ async function manyShown(deed: Deed, names: readonly ConnectorName[], world: Fla
 }
 
 /** A stop was asked for: the run ends at its next page. */
-async function cancelShown(deed: Deed, name: ConnectorName, world: FlashWorld): Promise<Shown> {
-  const connector = world.settings.connectors.get(name);
+async function cancelShown(
+  deed: Deed,
+  of: Pick<RunFacts, 'connector' | 'run'>,
+  world: FlashWorld,
+): Promise<Shown> {
+  deed.run = of.run;
+  const connector = world.settings.connectors.get(of.connector);
   const runs = connector === undefined ? [] : (await readConnectorHistory(connector, seenRuns)).runs;
   const run = runs.find((one) => one.run === deed.run);
   if (run !== undefined && run.state !== 'running') return endShown(run);
@@ -322,8 +317,8 @@ const askEveryMs = 2_000;
 
 /** Null: the act publishes nothing. */
 async function publicationOf(deed: Deed, world: FlashWorld): Promise<PublicationJob | null> {
-  const document = deed.told.find(([, one]) => one !== undefined && 'job' in one)?.[1];
-  if (document === undefined || !('job' in document)) return null;
+  const document = deed.told.flatMap(([, one]) => one ?? []).find((one) => 'job' in one);
+  if (document === undefined) return null;
   const nowMs = performance.now();
   const known = asked.get(deed);
   if (known !== undefined && nowMs - known.atMs < askEveryMs) return await known.job;
@@ -334,25 +329,18 @@ async function publicationOf(deed: Deed, world: FlashWorld): Promise<Publication
 
 async function publicationShown(deed: Deed, target: string, world: FlashWorld): Promise<Shown> {
   const { state, end } = (await publicationOf(deed, world)) ?? { state: 'unknown', end: '' };
-  switch (state) {
-    case 'waiting':
-    case 'prioritized':
-      return waitingShown(deed, world);
-    case 'active':
-      return { look: 'run', text: html`<p><b>Publishing into ${target}</b>, asked for by you.</p>` };
-    case 'completed':
-      return { look: 'ok', text: html`<p><b>Done</b>. ${publishedTexts[end] ?? printable(end)}</p>` };
-    case 'failed':
-    case 'delayed': {
-      const then = state === 'failed' ? '' : ' It is tried again soon.';
-      return {
-        look: 'bad',
-        text: html`<p><b>${target} was not published</b>: ${printable(end)}.${then}</p>`,
-      };
-    }
-    default:
-      return { look: 'warn', text: html`<p>Redis does not say how far it is.</p>` };
-  }
+  if (state === 'waiting' || state === 'prioritized') return waitingShown(deed, world);
+  const failed = (then: string): Shown => ({
+    look: 'bad',
+    text: html`<p><b>${target} was not published</b>: ${printable(end)}.${then}</p>`,
+  });
+  const shown: Readonly<Record<string, Shown>> = {
+    active: { look: 'run', text: html`<p><b>Publishing into ${target}</b>, asked for by you.</p>` },
+    completed: { look: 'ok', text: html`<p><b>Done</b>. ${publishedTexts[end] ?? printable(end)}</p>` },
+    failed: failed(''),
+    delayed: failed(' It is tried again soon.'),
+  };
+  return shown[state] ?? { look: 'warn', text: html`<p>Redis does not say how far it is.</p>` };
 }
 
 const publishedTexts: Readonly<Record<string, string>> = {
@@ -364,15 +352,8 @@ const publishedTexts: Readonly<Record<string, string>> = {
 /** The newest runs, before an act. */
 export async function runsBefore(watched: WatchedSinks): Promise<Deed['before']> {
   const { overviews } = await watched.overviews();
+  const all = [...overviews.values()].flatMap(({ connectors }) => [...connectors.values()]);
   return new Map(
-    [...overviews.values()].flatMap(({ connectors }) =>
-      [...connectors.values()].flatMap(({ connector, lastRun }) =>
-        lastRun === null ? [] : [[connector, lastRun] as const],
-      ),
-    ),
+    all.flatMap(({ connector, lastRun }) => (lastRun === null ? [] : [[connector, lastRun] as const])),
   );
-}
-
-function sentence(line: string): string {
-  return line.replace(/\.?$/, '.');
 }

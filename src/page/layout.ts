@@ -1,5 +1,8 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
 import type { FastifyReply } from 'fastify';
+import * as z from 'zod';
+import type { connectorActs, oneConnectorActs, runActs } from '../app/acts.ts';
+import type { editActs } from '../app/config-edits.ts';
 import { instant, type Instant } from '../core/clock.ts';
 import type { Health } from '../core/health.ts';
 import type { TokenHolder } from '../monitor/page-access.ts';
@@ -168,21 +171,12 @@ export async function sendPage(reply: FastifyReply, text: string): Promise<Fasti
 }
 
 /** Acts that a page offers, as addresses name them. */
-export const actNames = [
-  'run-now',
-  'pause',
-  'resume',
-  'cancel',
-  'allow-deletes',
-  'undo',
-  'publish-now',
-  'read-all',
-  'check',
-  'mark-known',
-  'schedule',
-  'remove',
-] as const;
-export type ActName = (typeof actNames)[number];
+export type ActName =
+  | keyof typeof connectorActs
+  | keyof typeof oneConnectorActs
+  | keyof typeof runActs
+  | keyof typeof editActs
+  | 'publish-now';
 
 /** Acts on one connector that need no confirmation, because they only start what a schedule does too, or only look. */
 const pressedActs: ReadonlySet<ActName> = new Set(['run-now', 'check'] as const);
@@ -403,9 +397,10 @@ export function textLines(lines: readonly string[]): SafeHtml {
  */
 export type TableColumn = string | readonly [title: SafeHtml | string, look: string];
 
-/** The cells of a row, the first of which names it. `look`: `gone` is struck through; `in1`, `in2` indent the name. */
+/** The cells of a row, the first of which names it, or a heading of the rows below. `look`: `gone` is struck through; `in1`, `in2` indent the name. */
 export type TableRow =
   | readonly (SafeHtml | string)[]
+  | { readonly group: string }
   | {
       readonly cells: readonly (SafeHtml | string)[];
       readonly look?: string;
@@ -438,6 +433,11 @@ export function table(
 }
 
 function tableRow(row: TableRow, columns: readonly (readonly [SafeHtml | string, string])[]): SafeHtml {
+  if ('group' in row) {
+    return html`<tr class="group">
+      <th colspan="${columns.length}" scope="rowgroup">${row.group}</th>
+    </tr>`;
+  }
   const {
     cells,
     look = '',
@@ -452,6 +452,41 @@ function tableRow(row: TableRow, columns: readonly (readonly [SafeHtml | string,
       return html`<td class="${columns[index]?.[1] ?? ''}">${shown}</td>`;
     })}
   </tr>`;
+}
+
+/** A field of a form. `attributes`: those of its input, besides its name. */
+export function inputField(
+  name: string,
+  label: SafeHtml | string,
+  hint: SafeHtml | string = '',
+  attributes: Readonly<Record<string, string>> = {},
+): SafeHtml {
+  const described = String(hint) === '' ? {} : { 'aria-describedby': `${name}-hint` };
+  const all = Object.entries({ id: name, name, autocomplete: 'off', ...attributes, ...described });
+  return html`<p class="field">
+    <label for="${name}">${label}</label>
+    <input ${all.map(([key, value]) => html` ${key}="${value}"`)} />
+    ${String(hint) === '' ? '' : html`<span class="hint" id="${name}-hint">${hint}</span>`}
+  </p>`;
+}
+
+/** Values of an address. An invalid one counts as absent; of several with one name the first counts. */
+export const param = {
+  text: first(z.string().max(200).catch('')),
+  address: first(z.string().max(2_000).catch('')),
+  oneOf: <const Name extends string>(names: readonly Name[]) => first(z.enum(names).nullable().catch(null)),
+  number: (least: number, most: number) => first(z.coerce.number().int().min(least).max(most).catch(least)),
+};
+
+function first<Schema extends z.ZodType>(schema: Schema) {
+  return z.preprocess((value: unknown): unknown => (Array.isArray(value) ? value[0] : value), schema);
+}
+
+/** `?q=shop&state=late`, of the values that are not empty; without any, an empty text. */
+export function searchOf(values: Readonly<Record<string, string | null>>): string {
+  const params = new URLSearchParams();
+  for (const [name, text] of Object.entries(values)) if (text) params.set(name, text);
+  return params.size === 0 ? '' : `?${params.toString()}`;
 }
 
 /** Facts by name; those without a text are left out. */

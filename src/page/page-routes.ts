@@ -5,7 +5,7 @@ import * as z from 'zod';
 import type { ConfigEditing } from '../app/config-edits.ts';
 import { readRunDetails } from '../app/find-run.ts';
 import { openSearches } from '../app/stored-search.ts';
-import { type WatchedSinks, watchSinks } from '../app/watch-sinks.ts';
+import { watchSinks } from '../app/watch-sinks.ts';
 import type { Clock } from '../core/clock.ts';
 import { SyncError, usage } from '../core/errors.ts';
 import { copiedFile } from '../core/program-files.ts';
@@ -14,11 +14,20 @@ import type { PageServer, ServedPages } from '../monitor/start-monitor.ts';
 import { connectorNamed, entityTarget, targetNamed } from '../settings/choices.ts';
 import type { LocalSettings } from '../settings/settings.ts';
 import { actRoute, actRoutes } from './act-pages.ts';
-import { actionsPage, leastActions, mostActions, readActionsPage } from './actions-page.ts';
+import { actionsPage, readActionsPage } from './actions-page.ts';
 import { addConnectorRoutes, addRoute } from './add-connector-page.ts';
 import { connectorPage, readConnectorPage } from './connector-page.ts';
-import { type Deeds, flashOf, flashState, openDeeds } from './flash.ts';
-import { maySeeValues, page, pageHeaders, type PageWorld, problemPage, sendPage } from './layout.ts';
+import { type Deeds, flashOf, flashState, type FlashWorld, openDeeds } from './flash.ts';
+import {
+  inputField,
+  maySeeValues,
+  page,
+  pageHeaders,
+  param,
+  type PageWorld,
+  problemPage,
+  sendPage,
+} from './layout.ts';
 import { dataPage, firstEntity, readDataQuery, wholeValue } from './data-page.ts';
 import { dataListPage, findPage } from './find-page.ts';
 import { liveRoute } from '../monitor/live-stream.ts';
@@ -69,20 +78,20 @@ function addRoutes(server: FastifyInstance, options: PageOptions, at: PageServer
   const beganAt = clock.now().toString(36);
   const flashes = new WeakMap<FastifyRequest, { readonly flash: SafeHtml; readonly state: string }>();
   const liveState = (version: number, ofFlash: string): string => `${beganAt}.${version}.${ofFlash}`;
-  const world = (request?: FastifyRequest): PageWorld => {
-    const asked = new URL(`http://here${request?.url ?? '/'}`);
-    const { did } = flashQuery.parse(request?.query ?? {});
-    const { flash = '', state = '' } = (request === undefined ? undefined : flashes.get(request)) ?? {};
+  const world = (request: FastifyRequest): PageWorld => {
+    const asked = new URL(`http://here${request.url}`);
+    const { did } = flashQuery.parse(request.query);
+    const { flash = '', state = '' } = flashes.get(request) ?? {};
     asked.searchParams.delete('did');
     return {
       nowMs: clock.now(),
       config: settings.file,
       program,
       links: at.links,
-      visitor: request === undefined ? null : access.visitorOf(request),
+      visitor: access.visitorOf(request),
       problem: at.problem(),
       here: `${asked.pathname.slice(1) || './'}${asked.search}`,
-      formToken: request === undefined ? '' : access.formToken(request),
+      formToken: access.formToken(request),
       flash,
       live: () => new URLSearchParams({ at: liveState(watched.version(), state), did }).toString(),
     };
@@ -102,55 +111,7 @@ function addRoutes(server: FastifyInstance, options: PageOptions, at: PageServer
       const state = await flashState(deed, following);
       flashes.set(request, { flash: await flashOf(deed, rootOf(request), following), state });
     });
-    pages.get('/', async (request, reply) => {
-      const query = overviewQuery.parse(request.query);
-      const now = world(request);
-      const connectors = [...settings.connectors.values()];
-      if (connectors.length === 0) return await sendPage(reply, await emptyPage(settings, now));
-      const data = await readOverviewPage(connectors, watched, query, now.nowMs);
-      return await sendPage(reply, overviewPage(data, now));
-    });
-    pages.get('/connectors/:name', async (request, reply) => {
-      const now = world(request);
-      const connector = connectorNamed(settings, nameParam.parse(request.params).name);
-      const maySee = maySeeValues(now);
-      const asked = { nowMs: now.nowMs, maySee, ...connectorQuery.parse(request.query) };
-      const data = await readConnectorPage(settings, connector, watched, asked);
-      if (data.kind === 'unreadable') {
-        const title = `${connector.name}: sink ${connector.sink.name} cannot be read`;
-        return await sendPage(reply.code(503), problemPage('../', title, data.problem, now));
-      }
-      return await sendPage(reply, connectorPage(data, now));
-    });
-    pages.get('/runs', async (request, reply) => {
-      const now = world(request);
-      const data = await readRunsPage(settings, watched, runsQuery.parse(request.query), now.nowMs);
-      return await sendPage(reply, runsPage(data, now));
-    });
-    pages.get('/runs/:name', async (request, reply) => {
-      const data = await readRunDetails(settings, nameParam.parse(request.params).name, program);
-      const onlyWarnings = logQuery.parse(request.query).log === 'warnings';
-      return await sendPage(reply, runPage(data, onlyWarnings, world(request)));
-    });
-    pages.get('/actions', async (request, reply) => {
-      const data = await readActionsPage(settings, actionsQuery.parse(request.query));
-      return await sendPage(reply, actionsPage(data, world(request)));
-    });
-    const askTargets = watchTargets(settings, { clock, signal: closing.signal });
-    pages.get('/targets', async (request, reply) => {
-      const asked = await askTargets([...settings.publish.values()]);
-      const { overviews } = await watched.overviews();
-      return await sendPage(reply, targetsPage(asked, overviews, world(request)));
-    });
-    dataRoutes(pages, { settings, watched, program, clock, world });
-    pages.get('/targets/:name', async (request, reply) => {
-      const target = targetNamed(settings, nameParam.parse(request.params).name);
-      const signal = AbortSignal.timeout(targetWithinMs);
-      return await sendPage(reply, await targetPage(settings, target, { clock, signal }, world(request)));
-    });
-    pages.get('/*', () => {
-      throw usage('An address may be mistyped, or older than this version. The overview leads to all pages.');
-    });
+    pageRoutes(pages, { ...following, world });
     liveRoute(pages, {
       look: async () => await watched.overviews(),
       stateOf: async (request, { version }) => {
@@ -161,81 +122,117 @@ function addRoutes(server: FastifyInstance, options: PageOptions, at: PageServer
     });
     if (at.board !== null) pages.register(at.board, { prefix: '/board' });
     const acting = { ...following, editing: options.editing ?? null, access, world, deeds, log: at.log };
-    actRoutes(pages, { ...acting, parse: (query) => actQuery.parse(query) });
+    actRoutes(pages, acting);
     addConnectorRoutes(pages, acting);
-    answerProblems(pages, world);
+    // 404 for what does not exist, 503 for a sink or target that cannot be read.
+    pages.setErrorHandler(async (error, request, reply) => {
+      if (!(error instanceof SyncError)) throw error;
+      const [status, title] =
+        error.code === 'USAGE' ? [404, 'There is no such page'] : [503, 'This cannot be read now'];
+      const text = problemPage(rootOf(request), title, error.message, world(request));
+      return await sendPage(reply.code(status), text);
+    });
   });
 }
 
-interface DataRoutes extends Omit<PageOptions, 'clock'> {
-  readonly clock: Clock;
-  readonly watched: WatchedSinks;
+interface PageRoutes extends FlashWorld {
   readonly world: (request: FastifyRequest) => PageWorld;
 }
 
 /** A search of a page is ended after so long. */
 const searchLimits = { deadlineMs: 8_000, processes: 2, maxWaiting: 16 };
+/** A bucket may be far away. */
+const targetWithinMs = 10_000;
 
-/** Pages of stored records. Only for a visitor who may see values a record is read. */
-function dataRoutes(pages: FastifyInstance, { settings, watched, program, clock, world }: DataRoutes): void {
+/** Pages that show something, and change nothing. */
+function pageRoutes(
+  pages: FastifyInstance,
+  { settings, watched, program, clock, signal, world }: PageRoutes,
+): void {
+  const connectors = [...settings.connectors.values()];
   const searches = openSearches({ clock, ...searchLimits });
   pages.addHook('onClose', async () => await searches[Symbol.asyncDispose]());
+  const askTargets = watchTargets(settings, { clock, signal });
   const reading = (reply: FastifyReply) => {
     const gone = new AbortController();
     reply.raw.once('close', () => gone.abort());
     return { searches, program, signal: gone.signal };
   };
-  pages.get('/data', async (request, reply) => {
-    const { connector } = dataListQuery.parse(request.query);
-    if (connector !== '') {
-      const { name, entity } = await firstEntity(connectorNamed(settings, connector));
-      return await reply.redirect(`data/${name}/${entity}`, 303);
-    }
-    const { overviews } = await watched.overviews();
-    return await sendPage(reply, dataListPage(settings, overviews, world(request)));
+  type Draw = (
+    request: FastifyRequest,
+    now: PageWorld,
+    reply: FastifyReply,
+  ) => Promise<string | FastifyReply>;
+  const show = (path: string, draw: Draw) =>
+    pages.get(path, async (request, reply) => {
+      const drawn = await draw(request, world(request), reply);
+      return typeof drawn === 'string' ? await sendPage(reply, drawn) : drawn;
+    });
+
+  show('/', async ({ query }, now) => {
+    if (connectors.length === 0) return await emptyPage(settings, now);
+    return overviewPage(
+      await readOverviewPage(connectors, watched, overviewQuery.parse(query), now.nowMs),
+      now,
+    );
   });
-  pages.get('/data/:connector/:entity', async (request, reply) => {
-    const { connector, entity } = dataParams.parse(request.params);
-    const target = entityTarget(settings, `${connector}/${entity}`);
-    const { whole } = wholeQuery.parse(request.query);
-    const given = { ...reading(reply), settings, target, query: readDataQuery(request.query) };
-    const now = world(request);
+  show('/connectors/:name', async ({ params, query }, now, reply) => {
+    const connector = connectorNamed(settings, pathParams.parse(params).name);
+    const asked = { nowMs: now.nowMs, maySee: maySeeValues(now), ...connectorQuery.parse(query) };
+    const data = await readConnectorPage(settings, connector, watched, asked);
+    if (data.kind !== 'unreadable') return connectorPage(data, now);
+    reply.code(503);
+    const title = `${connector.name}: sink ${connector.sink.name} cannot be read`;
+    return problemPage('../', title, data.problem, now);
+  });
+  show('/runs', async ({ query }, now) =>
+    runsPage(await readRunsPage(settings, watched, runsQuery.parse(query), now.nowMs), now),
+  );
+  show('/runs/:name', async ({ params, query }, now) => {
+    const data = await readRunDetails(settings, pathParams.parse(params).name, program);
+    return runPage(data, textQuery.parse(query).log === 'warnings', now);
+  });
+  show('/actions', async ({ query }, now) => actionsPage(await readActionsPage(settings, query), now));
+  show('/targets', async (_request, now) => {
+    const asked = await askTargets([...settings.publish.values()]);
+    return targetsPage(asked, (await watched.overviews()).overviews, now);
+  });
+  show('/targets/:name', async ({ params }, now) => {
+    const target = targetNamed(settings, pathParams.parse(params).name);
+    return await targetPage(settings, target, { clock, signal: AbortSignal.timeout(targetWithinMs) }, now);
+  });
+  show('/data', async ({ query }, now, reply) => {
+    const { connector } = textQuery.parse(query);
+    if (connector === '') return dataListPage(settings, (await watched.overviews()).overviews, now);
+    const { name, entity } = await firstEntity(connectorNamed(settings, connector));
+    return reply.redirect(`data/${name}/${entity}`, 303);
+  });
+  show('/data/:name/:entity', async ({ params, query }, now, reply) => {
+    const { name, entity } = pathParams.parse(params);
+    const target = entityTarget(settings, `${name}/${entity}`);
+    const { whole } = textQuery.parse(query);
+    const given = { ...reading(reply), settings, target, query: readDataQuery(query) };
     if (whole !== '' && maySeeValues(now)) {
       const headers = { 'content-type': 'text/plain; charset=utf-8', 'x-content-type-options': 'nosniff' };
-      return await reply.headers(headers).send(await wholeValue(given, whole));
+      return reply.headers(headers).send(await wholeValue(given, whole));
     }
-    const { status, text: shown } = await dataPage(given, now);
-    return await sendPage(reply.code(status), shown);
+    const { status, text } = await dataPage(given, now);
+    reply.code(status);
+    return text;
   });
-  pages.get('/find', async (request, reply) => {
-    const { find } = findQuery.parse(request.query);
-    const name = find.trim();
-    const isConnector = [...settings.connectors.keys()].some((one) => one === name);
-    if (isConnector) return await reply.redirect(`connectors/${name}`, 303);
-    if (name === '') return await reply.redirect('./', 303);
-    const { overviews } = await watched.overviews();
-    return await sendPage(reply, await findPage(settings, overviews, name, reading(reply), world(request)));
+  show('/find', async ({ query }, now, reply) => {
+    const name = textQuery.parse(query).find.trim();
+    if (connectors.some((one) => one.name === name)) return reply.redirect(`connectors/${name}`, 303);
+    if (name === '') return reply.redirect('./', 303);
+    return await findPage(settings, (await watched.overviews()).overviews, name, reading(reply), now);
   });
-}
-
-/** A bucket may be far away. */
-const targetWithinMs = 10_000;
-
-/** 404 for what does not exist, 503 for a sink or target that cannot be read. The reason needs access to the pages. */
-function answerProblems(pages: FastifyInstance, world: (request: FastifyRequest) => PageWorld): void {
-  pages.setErrorHandler(async (error, request, reply) => {
-    if (!(error instanceof SyncError)) throw error;
-    const isUnknown = error.code === 'USAGE';
-    const title = isUnknown ? 'There is no such page' : 'This cannot be read now';
-    return await sendPage(
-      reply.code(isUnknown ? 404 : 503),
-      problemPage(rootOf(request), title, error.message, world(request)),
-    );
+  pages.get('/*', () => {
+    throw usage('An address may be mistyped, or older than this version. The overview leads to all pages.');
   });
 }
 
 interface OpenRoutes extends PageServer {
-  readonly world: () => PageWorld;
+  readonly world: (request: FastifyRequest) => PageWorld;
 }
 
 /** Public routes: files, login and logout, and the instructions for robots. */
@@ -253,18 +250,19 @@ function openRoutes(server: FastifyInstance, at: OpenRoutes): void {
     { parseAs: 'string', bodyLimit: 4096 },
     (_request, body, done) => done(null, Object.fromEntries(new URLSearchParams(String(body)))),
   );
-  server.post('/login', async (request, reply) => {
-    reply.headers(pageHeaders);
-    if (!isFromHere(request)) return await reply.code(403).send({ message: 'The form is of another page.' });
-    const verdict = access.login(request, reply, loginForm.parse(request.body).token);
-    // Relative: below the path prefix of a proxy it leads back to where it came from.
-    if (verdict === 'right') return await reply.redirect('./', 303);
-    return await refuse(request, reply, verdict, at);
-  });
-  server.post('/logout', async (request, reply) => {
-    if (!isFromHere(request)) return await reply.code(403).send({ message: 'The form is of another page.' });
+  const post = (path: string, work: (request: FastifyRequest, reply: FastifyReply) => PageVerdict) =>
+    server.post(path, async (request, reply) => {
+      reply.headers(pageHeaders);
+      if (!isFromHere(request))
+        return await reply.code(403).send({ message: 'The form is of another page.' });
+      const verdict = work(request, reply);
+      // Relative: below the path prefix of a proxy it leads back to where it came from.
+      return verdict === 'right' ? reply.redirect('./', 303) : await refuse(request, reply, verdict, at);
+    });
+  post('/login', (request, reply) => access.login(request, reply, loginForm.parse(request.body).token));
+  post('/logout', (request, reply) => {
     access.logout(request, reply);
-    return await reply.redirect('./', 303);
+    return 'right';
   });
 }
 
@@ -277,23 +275,18 @@ async function refuse(
   { log, retryAfterMs, world }: OpenRoutes,
 ): Promise<FastifyReply> {
   const root = rootOf(request);
-  switch (verdict) {
-    case 'closed':
-      return await sendPage(reply.code(403), closedPage(root, world()));
-    case 'too-many': {
-      const seconds = Math.ceil(retryAfterMs / 1000);
-      const said = `Too many wrong tokens. Wait ${seconds} seconds, then try again.`;
-      return await sendPage(
-        reply.code(429).header('retry-after', String(seconds)),
-        loginPage(root, said, world()),
-      );
-    }
-    case 'wrong':
-      log.warn({ from: request.ip }, 'a page was asked for with a wrong token');
-      return await sendPage(reply.code(401), loginPage(root, 'This is not the token.', world()));
-    case 'missing':
-      return await sendPage(reply.code(401), loginPage(root, null, world()));
-  }
+  // A visitor who is not logged in learns nothing about the config.
+  const outside = { ...world(request), config: null, visitor: null };
+  if (verdict === 'closed') return await sendPage(reply.code(403), closedPage(root, outside));
+  const seconds = Math.ceil(retryAfterMs / 1000);
+  const problem = {
+    missing: null,
+    wrong: 'This is not the token.',
+    'too-many': `Too many wrong tokens. Wait ${seconds} seconds, then try again.`,
+  }[verdict];
+  if (verdict === 'wrong') log.warn({ from: request.ip }, 'a page was asked for with a wrong token');
+  if (verdict === 'too-many') reply.header('retry-after', String(seconds));
+  return await sendPage(reply.code(verdict === 'too-many' ? 429 : 401), loginPage(root, problem, outside));
 }
 
 /** Pages lie at most one folder below the overview. */
@@ -304,22 +297,11 @@ function rootOf(request: FastifyRequest): string {
 
 /** Asks for the token. `problem`: the problem with the previous one. */
 function loginPage(root: string, problem: string | null, world: PageWorld): string {
+  const password = { type: 'password', autocomplete: 'current-password', required: '', autofocus: '' };
   const main = html`<form class="narrow door step" method="post" action="${root}login">
     <h1>Log in</h1>
     ${problem === null ? '' : html`<p class="callout bad" role="alert">${problem}</p>`}
-    <p class="field">
-      <label for="token">Access token</label>
-      <input
-        id="token"
-        name="token"
-        type="password"
-        autocomplete="current-password"
-        required
-        autofocus
-        aria-describedby="token-hint"
-      />
-      <span class="hint" id="token-hint">The person who runs this server has it.</span>
-    </p>
+    ${inputField('token', 'Access token', 'The person who runs this server has it.', password)}
     <button class="primary">Log in</button>
     <details>
       <summary>I run this server. Where is it?</summary>
@@ -329,7 +311,7 @@ function loginPage(root: string, problem: string | null, world: PageWorld): stri
       </p>
     </details>
   </form>`;
-  return page({ title: 'Log in', root, at: null, main, isLive: false }, outsideOf(world));
+  return page({ title: 'Log in', root, at: null, main, isLive: false }, world);
 }
 
 /** Says how to open the pages. */
@@ -342,56 +324,20 @@ function closedPage(root: string, world: PageWorld): string {
       <code>--http 127.0.0.1:9400</code>.
     </p>
   </div>`;
-  return page({ title: 'Closed', root, at: null, main, isLive: false }, outsideOf(world));
+  return page({ title: 'Closed', root, at: null, main, isLive: false }, world);
 }
 
-/** A visitor who is not logged in learns nothing about the config. */
-function outsideOf(world: PageWorld): PageWorld {
-  return { ...world, config: null, visitor: null };
-}
-
-/** An invalid value in an address counts as absent; of several with one name the first counts. */
-const one = (value: unknown): unknown => (Array.isArray(value) ? value[0] : value);
-const text = z.preprocess(one, z.string().max(200).catch(''));
-const address = z.preprocess(one, z.string().max(2_000).catch(''));
-
-const filter = z.object({
-  q: text,
-  state: z.preprocess(one, z.enum(overviewStates).nullable().catch(null)),
+const overviewQuery = z.object({
+  q: param.text,
+  state: param.oneOf(overviewStates),
+  sort: param.oneOf(overviewSorts).transform((sort) => sort ?? 'health'),
+  page: param.number(1, 1_000_000),
 });
-
-const overviewQuery = filter.extend({
-  sort: z.preprocess(one, z.enum(overviewSorts).catch('health')),
-  page: z.preprocess(one, z.coerce.number().int().min(1).max(1_000_000).catch(1)),
-});
-
-const runsQuery = z.object({
-  q: text,
-  before: text,
-  state: z.preprocess(one, z.enum(runGroups).nullable().catch(null)),
-});
-
-const logQuery = z.object({ log: text });
-
+const runsQuery = z.object({ q: param.text, before: param.text, state: param.oneOf(runGroups) });
 const connectorQuery = z.object({
-  shown: z.preprocess(one, z.coerce.number().int().min(leastShown).max(mostShown).catch(leastShown)),
-  show: z.preprocess(one, z.enum(timelineKinds).nullable().catch(null)),
+  shown: param.number(leastShown, mostShown),
+  show: param.oneOf(timelineKinds),
 });
-
-const actionsQuery = z.object({
-  who: text,
-  on: text,
-  q: text,
-  shown: z.preprocess(one, z.coerce.number().int().min(leastActions).max(mostActions).catch(leastActions)),
-});
-
-const actQuery = filter.extend({ connector: text, run: text, target: text, every: text, back: address });
-
-const flashQuery = z.object({ did: text });
-
-const nameParam = z.object({ name: z.string().max(200) });
-
-const dataListQuery = z.object({ connector: text });
-const dataParams = z.object({ connector: z.string().max(200), entity: z.string().max(200) });
-const wholeQuery = z.object({ whole: text });
-const findQuery = z.object({ find: text });
+const flashQuery = z.object({ did: param.text });
+const textQuery = z.object({ log: param.text, connector: param.text, whole: param.text, find: param.text });
+const pathParams = z.object({ name: z.string().max(200), entity: z.string().max(200).default('') });

@@ -1,4 +1,4 @@
-import { withConnectors, type CheckContext, runChecks } from '../../app/run-checks.ts';
+import { withConnectors, type CheckContext, runChecks } from '../../app/setup-checks.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import { printable } from '../../telemetry/format.ts';
 import { showLive } from '../../telemetry/progress.ts';
