@@ -52,11 +52,7 @@ export function decideMode(known: KnownWalks, reading: ChainReading | undefined)
 }
 
 /** Found again, and nothing below its parent has changed since it was sealed: it need not be read. */
-export function isUnchanged(
-  known: KnownWalks,
-  marker: Marker | null,
-  reading: ChainReading | undefined,
-): boolean {
+export function isUnchanged(known: KnownWalks, marker: Marker | null, reading: ChainReading | undefined) {
   const isMarked = marker !== null && known.marker === marker.value && known.dueSince === null;
   return isMarked && reading !== undefined && isCurrent(known, reading);
 }

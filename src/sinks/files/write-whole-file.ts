@@ -53,10 +53,7 @@ export async function writeWholeFile(file: WholeFile): Promise<WrittenBytes> {
   }
 }
 
-async function writeAll(
-  handle: FileHandle,
-  { bytes, explain }: Pick<WholeFile, 'bytes' | 'explain'>,
-): Promise<WrittenBytes> {
+async function writeAll(handle: FileHandle, { bytes, explain }: Pick<WholeFile, 'bytes' | 'explain'>) {
   const hash = createHash('sha256');
   let length = 0;
   for await (const chunk of bytes) {

@@ -46,11 +46,7 @@ function addSums<Name extends string>(
  * Counts of all runs so far in the chain whose first run has the number `origin`. `depth_limited` is noted when a run
  * ends.
  */
-export async function countsOfChain(
-  tx: Tx,
-  connector: ConnectorName,
-  origin: number,
-): Promise<readonly EarlierCounts[]> {
+export async function countsOfChain(tx: Tx, connector: ConnectorName, origin: number) {
   return await tx.rows<EarlierCounts>(
     `SELECT entity, CAST(sum(fetched) AS bigint) AS fetched, CAST(sum(quarantined) AS bigint) AS quarantined,
        CAST(sum(duplicate) AS bigint) AS duplicate, CAST(sum(depth_limited) AS bigint) AS depth_limited
@@ -246,11 +242,7 @@ export function noteInDay(
 }
 
 /** Counts within the window; entities without changes are left out. */
-export async function dayChanges(
-  tx: Tx,
-  connector: ConnectorName,
-  now: Instant,
-): Promise<ReadonlyMap<EntityName, DayChanges>> {
+export async function dayChanges(tx: Tx, connector: ConnectorName, now: Instant) {
   const rows = await tx.rows<DayChanges & { readonly entity: EntityName }>(
     `SELECT entity, CAST(sum(added) AS bigint) AS added, CAST(sum(deleted) AS bigint) AS deleted
      FROM _sync_hours WHERE connector = :connector AND hour >= :hour GROUP BY entity`,

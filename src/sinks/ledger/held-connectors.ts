@@ -40,10 +40,7 @@ export async function storedIdentity(tx: Tx, connector: ConnectorName): Promise<
 }
 
 /** Origins of the rows under these names; names without a row are left out. */
-export async function storedOrigins(
-  tx: Tx,
-  connectors: readonly ConnectorName[],
-): Promise<readonly StoredOrigin[]> {
+export async function storedOrigins(tx: Tx, connectors: readonly ConnectorName[]) {
   return await tx.rows<StoredOrigin>(
     `SELECT connector, base_url, connector_id, definition FROM _sync_connectors AS known
      WHERE connector IN {connectors text}
@@ -110,11 +107,7 @@ export async function noteHolder(tx: Tx, connector: ConnectorName, holder: Holde
  * The sink in which the connector's syncs continue (`parseCopiedTo`), or null: in this one. False where that was
  * already stored.
  */
-export async function noteCopiedTo(
-  tx: Tx,
-  connector: ConnectorName,
-  copiedTo: string | null,
-): Promise<boolean> {
+export async function noteCopiedTo(tx: Tx, connector: ConnectorName, copiedTo: string | null) {
   const changed = await tx.run(
     `UPDATE _sync_connectors SET copied_to = :copiedTo
      WHERE connector = :connector AND copied_to IS DISTINCT FROM :copiedTo`,
@@ -407,11 +400,7 @@ export function whichFacts(table: string): string {
  * Removes the ledger's facts about the connector, and the rows that identify it. Noted actions of people stay, and so
  * do the change counter and the notes of purged records, which would come back otherwise.
  */
-export async function forgetConnector(
-  tx: Tx,
-  connector: ConnectorName,
-  also: readonly string[] = [],
-): Promise<void> {
+export async function forgetConnector(tx: Tx, connector: ConnectorName, also: readonly string[] = []) {
   await dropFacts(tx, connector, ['_sync_actions', '_sync_purge_keys', '_sync_purged', '_sync_purge_work']);
   const small = ['_sync_tables', '_sync_connectors', '_sync_copies'];
   for (const table of [...small, ...also]) await clearFacts(tx, table, connector);

@@ -237,12 +237,7 @@ async function makeTable(
   await records.ensure(tx, { connector, table, stored: [], ...kept });
 }
 
-async function dropCopy(
-  tx: Tx,
-  records: RecordTables,
-  connector: ConnectorName,
-  { entities }: Marker,
-): Promise<void> {
+async function dropCopy(tx: Tx, records: RecordTables, connector: ConnectorName, { entities }: Marker) {
   // `as`: as `begin` has written them.
   await records.drop(tx, connector, parseNames(entities) as readonly EntityName[]);
   await dropFacts(tx, connector);

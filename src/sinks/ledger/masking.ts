@@ -207,11 +207,7 @@ async function maskEntity(of: Masking, masked: Masked): Promise<RewrittenOf> {
 }
 
 /** Gives how many rows change. Nothing else about them does, and no line is written. */
-async function maskTable(
-  of: Masking,
-  { masking, table: { entity } }: Masked,
-  rows: RowsTable,
-): Promise<number> {
+async function maskTable(of: Masking, { masking, table: { entity } }: Masked, rows: RowsTable) {
   const { ledger, connector, asked } = of;
   let count = 0;
   await using snapshot = await ledger.db.openSnapshot(asked.signal);

@@ -83,10 +83,7 @@ export function pruneActions(tx: Tx, connector: ConnectorName, now: Instant): vo
 }
 
 /** The fields that a person has marked as known, as `newsName` writes them, each behind its connector. */
-export async function readKnownFields(
-  tx: Tx,
-  connectors: readonly ConnectorName[],
-): Promise<ReadonlySet<string>> {
+export async function readKnownFields(tx: Tx, connectors: readonly ConnectorName[]) {
   const noted = await tx.rows<Pick<ActionRow, 'detail'> & { readonly connector: ConnectorName }>(
     `SELECT connector, detail FROM _sync_actions WHERE connector IN {connectors text} AND action = 'mark-known'`,
     { connectors },

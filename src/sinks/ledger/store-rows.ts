@@ -152,11 +152,7 @@ function checkWidth({ current }: Commit, { entity, records }: EntityRows): void 
 }
 
 /** Existing partitions among the owners of rows that another partition shows. */
-async function liveOwners(
-  { tx }: Commit,
-  shown: readonly ShownRows[],
-  batches: KnownRows['batches'],
-): Promise<ReadonlySet<number>> {
+async function liveOwners({ tx }: Commit, shown: readonly ShownRows[], batches: KnownRows['batches']) {
   const owners = new Set<number>();
   const [first] = shown;
   const isOneOwner = shown.every(({ owner }) => owner === first?.owner);
@@ -176,10 +172,7 @@ async function liveOwners(
 }
 
 /** `EXISTS` would be planned as a join, which goes through all missing rows. */
-async function missedEntities(
-  { held, tx }: Commit,
-  entities: readonly EntityName[],
-): Promise<ReadonlySet<EntityName>> {
+async function missedEntities({ held, tx }: Commit, entities: readonly EntityName[]) {
   const found = await columnOf<EntityName | null>(
     tx,
     `SELECT (SELECT m.entity FROM _sync_missing AS m
@@ -190,11 +183,7 @@ async function missedEntities(
   return new Set(found.filter((entity) => entity !== null));
 }
 
-async function writeBatch(
-  { held, current, tx, stamp }: Commit,
-  batch: Batch,
-  isAnyMissing: boolean,
-): Promise<void> {
+async function writeBatch({ held, current, tx, stamp }: Commit, batch: Batch, isAnyMissing: boolean) {
   const { entity, table, written, owners, hashes, elsewhere, firstMet, files, partial } = batch;
   const of = { connector: held.connector, entity };
   await table.write(tx, written, stamp);

@@ -153,11 +153,7 @@ export async function addEvolved(
 }
 
 /** Stores the definition's descriptions of existing tables. */
-export async function describeTables(
-  tx: Tx,
-  connector: ConnectorName,
-  tables: readonly DescribedTable[],
-): Promise<void> {
+export async function describeTables(tx: Tx, connector: ConnectorName, tables: readonly DescribedTable[]) {
   if (tables.length === 0) return;
   await tx.run(
     `UPDATE _sync_tables AS t SET described = v.described
@@ -202,10 +198,7 @@ interface VersionedEntity {
 }
 
 /** Entities whose rows have or had versions, by entity. */
-export async function versionedEntities(
-  tx: Tx,
-  connector: ConnectorName,
-): Promise<ReadonlyMap<EntityName, VersionedEntity>> {
+export async function versionedEntities(tx: Tx, connector: ConnectorName) {
   const rows = await tx.rows<VersionedEntity>(
     `SELECT entity, since, ended_at FROM _sync_versions WHERE connector = :connector ORDER BY entity`,
     { connector },
@@ -257,12 +250,7 @@ type Names = Pick<RecordTables, 'tableName'>;
  * Counts versions of an entity that ended before `before`, up to the first one that did not: younger ones are not read.
  * The entity must have versions.
  */
-export async function countEndedVersions(
-  tx: Tx,
-  records: Names,
-  of: OfEntity,
-  before: Instant,
-): Promise<number> {
+export async function countEndedVersions(tx: Tx, records: Names, of: OfEntity, before: Instant) {
   const versions = tableOf(records, of);
   const younger = `SELECT _seq_to FROM ${versions} WHERE _valid_to >= :before ORDER BY _seq_to LIMIT 1`;
   const sql = `SELECT count(*) FROM ${versions} WHERE _seq_to < coalesce((${younger}), ${Number.MAX_SAFE_INTEGER})`;

@@ -111,11 +111,7 @@ async function columnsOf(tx: Tx, view: string): Promise<readonly string[]> {
  * Views whose tables the statements of the session have read: each holds a lock on them until its transaction ends. A
  * plan would show them too, but it contains constants of any length, and is sent as a whole.
  */
-async function viewsRead(
-  session: QuerySession,
-  schema: string,
-  views: readonly OfferedView[],
-): Promise<readonly OfferedView[]> {
+async function viewsRead(session: QuerySession, schema: string, views: readonly OfferedView[]) {
   const { rows } = await session.ask(
     `SELECT c.relname FROM pg_catalog.pg_locks AS l JOIN pg_catalog.pg_class AS c ON c.oid = l.relation
      WHERE l.pid = pg_catalog.pg_backend_pid() AND l.locktype = 'relation'
@@ -126,10 +122,7 @@ async function viewsRead(
   return views.filter(({ connector, entity }) => tables.has(tableName(connector, entity)));
 }
 
-async function rowsOf(
-  session: QuerySession,
-  { sql, limit, offset, mostChars, mostColumns }: AskedQuery,
-): Promise<TextRows> {
+async function rowsOf(session: QuerySession, { sql, limit, offset, mostChars, mostColumns }: AskedQuery) {
   const { columns } = await session.ask(`SELECT * FROM ${operand(sql)} LIMIT 0`);
   if (columns.length > mostColumns) {
     throw new SyncError(
@@ -204,11 +197,7 @@ const mostShown = 5;
  * Rights of a session's role beyond reading these columns of the schema's views: a few of them, as texts. Empty: there
  * are none. Every role may read the server's catalogs.
  */
-async function beyondViews(
-  session: QuerySession,
-  schema: string,
-  views: readonly CopiedView[],
-): Promise<readonly string[]> {
+async function beyondViews(session: QuerySession, schema: string, views: readonly CopiedView[]) {
   const names = views.map(({ name }) => name);
   const columns = views.flatMap(({ name, columns: shown }) => shown.map((column) => `${name}.${column}`));
   const { rows } = await session.ask(beyondSql, [schema, names, columns]);

@@ -216,11 +216,8 @@ export async function findSink(
  * The sink where it is known to be, with a mark that any commit on the server changes, and that another server or the
  * same one started again does not have. Rejects where the schema holds no sink.
  */
-async function markedSink(
-  tx: Tx,
-  schema: string,
-): Promise<(FoundSink & { readonly mark: string }) | undefined> {
-  return await tx.first(
+async function markedSink(tx: Tx, schema: string) {
+  return await tx.first<FoundSink & { readonly mark: string }>(
     `SELECT pg_postmaster_start_time()::text || ' ' || pg_current_snapshot()::text AS mark, sink_id, version
      FROM ${quoted(schema)}._sync_meta`,
   );

@@ -207,11 +207,7 @@ export interface ShownView {
  * Makes and renews the views of the connector's tables: rows that are not deleted, without the sink's own columns.
  * Nothing is written where nothing has changed. Where something else has the name there is no view.
  */
-async function renewCurrentViews(
-  tx: Tx,
-  { tableName, findViews, putView }: Views,
-  connector: ConnectorName,
-): Promise<void> {
+async function renewCurrentViews(tx: Tx, { tableName, findViews, putView }: Views, connector: ConnectorName) {
   const tables = await storedTables(tx, connector);
   const names = new Set(tables.map(({ entity }) => tableName(connector, entity)));
   const namesOf = (entity: EntityName): readonly string[] => viewNames(tableName(connector, entity), names);
@@ -234,22 +230,14 @@ async function renewCurrentViews(
 }
 
 /** Before their tables are dropped, or a table takes the name. Fails where another view is made of one. */
-async function dropOwnViews(
-  tx: Tx,
-  { findViews }: Pick<Views, 'findViews'>,
-  names: readonly string[],
-): Promise<void> {
+async function dropOwnViews(tx: Tx, { findViews }: Pick<Views, 'findViews'>, names: readonly string[]) {
   for (const { name, isOwn } of (await findViews(tx, names)).values()) {
     if (isOwn) tx.put(`DROP VIEW ${quoted(name)}`);
   }
 }
 
 /** Drops the views that these tables may have, in the same way. */
-async function dropViewsOf(
-  tx: Tx,
-  views: Pick<Views, 'findViews'>,
-  tables: readonly string[],
-): Promise<void> {
+async function dropViewsOf(tx: Tx, views: Pick<Views, 'findViews'>, tables: readonly string[]) {
   const names = tables.flatMap((table) => viewNames(table, new Set()));
   await dropOwnViews(tx, views, names);
 }
@@ -263,10 +251,7 @@ function viewNames(table: string, tables: ReadonlySet<string>): readonly string[
 }
 
 /** Derived columns that no stored column hides and whose source columns exist. A path needs a JSON column. */
-function shownDerived(
-  derived: readonly DerivedColumn[],
-  stored: readonly Column[],
-): readonly DerivedColumn[] {
+function shownDerived(derived: readonly DerivedColumn[], stored: readonly Column[]) {
   const names = new Set(stored.map(({ name }) => name));
   const jsonNames = new Set(stored.filter(({ type }) => isJsonColumn(type)).map(({ name }) => name));
   return derived
@@ -347,11 +332,7 @@ export async function fillFromExtra(
 }
 
 /** Columns whose type fits every value that `_extra` holds for them. */
-export async function fittingColumns(
-  tx: Tx,
-  name: string,
-  columns: readonly Column[],
-): Promise<readonly Column[]> {
+export async function fittingColumns(tx: Tx, name: string, columns: readonly Column[]) {
   let fitting = columns;
   for await (const rows of rowsWithExtra(tx, name, columns)) {
     fitting = fitting.filter((column) =>
@@ -365,18 +346,8 @@ export async function fittingColumns(
   return fitting;
 }
 
-interface ExtraRow {
-  readonly row: number;
-  readonly members: JsonObject;
-  readonly isLive: boolean;
-}
-
 /** Rows whose `_extra` may hold any of the columns, by row number. */
-async function* rowsWithExtra(
-  tx: Tx,
-  name: string,
-  columns: readonly Column[],
-): AsyncGenerator<readonly ExtraRow[]> {
+async function* rowsWithExtra(tx: Tx, name: string, columns: readonly Column[]) {
   if (columns.length === 0) return;
   // Declared names are always written without an escape. The condition also finds texts that only look like a name.
   const holds = columns.map((_, index) => `CAST(_extra AS TEXT) LIKE :name${index}`).join(' OR ');
@@ -436,12 +407,7 @@ export async function retypeColumns(
   }
 }
 
-async function writeTexts(
-  tx: Tx,
-  { name, number }: RetypedTable,
-  columns: readonly Column[],
-  type: string,
-): Promise<void> {
+async function writeTexts(tx: Tx, { name, number }: RetypedTable, columns: readonly Column[], type: string) {
   const table = quoted(name);
   const cells = columns.map((column, index) => `, ${quoted(column.name)} AS c${index}`).join('');
   const isAny = columns.map((column) => `${quoted(column.name)} IS NOT NULL`).join(' OR ');

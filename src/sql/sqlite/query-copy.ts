@@ -83,10 +83,7 @@ interface CopyOptions {
  * A database of rows of `views` alone, opened to be read. In the state that `source` reads, a connection that reads
  * inside a transaction, which is over then. Throws SQLITE_FULL above `mostBytes`.
  */
-export async function copyViews(
-  source: Connection,
-  { views, read, file, mostBytes }: CopyOptions,
-): Promise<Connection> {
+export async function copyViews(source: Connection, { views, read, file, mostBytes }: CopyOptions) {
   for (const view of views) source.exec(`CREATE TEMP TABLE ${tableOf(source, view)}`);
   const pageBytes = Number(source.pragma('temp.page_size', { simple: true }));
   source.pragma(`temp.max_page_count = ${Math.ceil(mostBytes / pageBytes)}`);

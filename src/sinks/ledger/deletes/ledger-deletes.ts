@@ -420,11 +420,7 @@ interface GoingRow extends Pick<KeyedRow, 'row' | 'keyText'> {
  * partitions that it ended. Deletes that the guards passed are noted for the day with all rows that go along, in the
  * same transaction: a run that is killed before it has deleted the rest leaves a delete that was judged as a whole.
  */
-export async function deleteRows(
-  commit: Commit,
-  entity: EntityName,
-  going: readonly GoingRow[],
-): Promise<readonly number[]> {
+export async function deleteRows(commit: Commit, entity: EntityName, going: readonly GoingRow[]) {
   if (going.length === 0) return [];
   const { held, current, stamp, tx } = commit;
   const { connector } = held;
@@ -457,12 +453,7 @@ async function noteJudged(commit: Commit, entity: EntityName, going: readonly Go
  * Deletes up to `limit` missing rows that were judged or allowed and need nothing more; gives how many (0: none is
  * left).
  */
-async function deleteMissing(
-  commit: Commit,
-  entity: EntityName,
-  which: TombstoneChoice,
-  limit: number,
-): Promise<number> {
+async function deleteMissing(commit: Commit, entity: EntityName, which: TombstoneChoice, limit: number) {
   const { held, current, tx } = commit;
   const of = { connector: held.connector, entity };
   const table = current.tables.get(entity);
@@ -496,11 +487,7 @@ export type Root = Pick<Candidate, 'entity' | 'row' | 'keyText'>;
  * any depth, each once. Without `going` rows, those that this chain has met elsewhere, and entities that keep their
  * rows. Also of entities that the run does not read.
  */
-async function countBelow(
-  commit: Commit,
-  roots: readonly Root[],
-  going: readonly Root[],
-): Promise<Map<EntityName, number>> {
+async function countBelow(commit: Commit, roots: readonly Root[], going: readonly Root[]) {
   const { current, tx } = commit;
   const { seen, keeps } = current;
   const counts = new Map<EntityName, number>();
@@ -593,11 +580,7 @@ export async function partitionsBelow(
 }
 
 /** Rows without a tombstone that these partitions own, in batches. */
-async function* liveBatches(
-  { tx }: Pick<Commit, 'tx'>,
-  table: RecordTable,
-  owners: readonly OwnerFrom[],
-): AsyncGenerator<readonly RowOwner[]> {
+async function* liveBatches({ tx }: Pick<Commit, 'tx'>, table: RecordTable, owners: readonly OwnerFrom[]) {
   for (let left = owners; left.length > 0;) {
     const batch = await table.liveRows(tx, left, rowsAtOnce);
     yield batch;
@@ -653,11 +636,7 @@ async function deleteOrphans(commit: Commit, limit: number): Promise<readonly Ro
   return deleted;
 }
 
-async function goingAlong(
-  { current, tx }: Commit,
-  entity: EntityName,
-  rows: readonly number[],
-): Promise<readonly GoingRow[]> {
+async function goingAlong({ current, tx }: Commit, entity: EntityName, rows: readonly number[]) {
   const stored = await current.tables.get(entity)?.rows(tx, rows);
   return rows.flatMap((row): readonly GoingRow[] => {
     const keyText = stored?.get(row)?.keyText;

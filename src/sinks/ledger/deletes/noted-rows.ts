@@ -229,11 +229,7 @@ const place = `place.gone IS NOT DISTINCT FROM ${standing.live} AS is_live, plac
     coalesce(place.origin, 0) AS origin, coalesce(place.found_at, '') AS found_at, place.parent_key IS NOT NULL AS is_below_record, place.full_origin, place.absence`;
 
 /** The chain `origin` has met the rows there. */
-export function meetElsewhere(
-  tx: Tx,
-  of: OfEntity & { readonly origin: number },
-  met: readonly RowAt[],
-): void {
+export function meetElsewhere(tx: Tx, of: OfEntity & { readonly origin: number }, met: readonly RowAt[]) {
   if (met.length === 0) return;
   tx.put(
     `INSERT INTO _sync_also AS also (connector, entity, row, partition, origin)
@@ -306,12 +302,8 @@ const sharedOf = {
 };
 
 /** Partitions other than the owner in which rows have been met, by row and partition. Rows without any are left out. */
-export async function otherPlaces(
-  tx: Tx,
-  of: OfEntity,
-  rows: readonly number[],
-): Promise<ReadonlyMap<number, readonly OtherPlace[]>> {
-  if (rows.length === 0) return new Map();
+export async function otherPlaces(tx: Tx, of: OfEntity, rows: readonly number[]) {
+  if (rows.length === 0) return new Map<number, readonly OtherPlace[]>();
   const found = await tx.rows<OtherPlace & { readonly row: number }>(
     `SELECT also.row, also.partition, also.origin AS met_by, ${place}
      FROM _sync_also AS also LEFT JOIN _sync_partitions AS place ON place.id = also.partition

@@ -147,10 +147,7 @@ const isWorthReading = `(run.state <> 'ok' OR run.report LIKE '%"partMissing":[{
   OR replace(run.report, '"quarantined":0', '') LIKE '%"quarantined":%')`;
 
 /** Parses the newest reports. Most hold nothing of the kind, and their text shows that before it is parsed. */
-async function readReports(
-  tx: Tx,
-  only: readonly ConnectorName[] | undefined,
-): Promise<ReadonlyMap<ConnectorName, Reported>> {
+async function readReports(tx: Tx, only: readonly ConnectorName[] | undefined) {
   const reported = new Map<ConnectorName, Reported>();
   const newest = (begun: string, where: string) =>
     tx.rows<Of & { readonly report: string }>(
@@ -188,14 +185,11 @@ function reportedIn({ entities, partMissing, unconfirmed, error, failures, resum
   };
 }
 
-export async function readPauses(
-  tx: Tx,
-  only?: readonly ConnectorName[],
-): Promise<readonly PausedConnector[]> {
+export async function readPauses(tx: Tx, only?: readonly ConnectorName[]) {
   const sql = `SELECT connector, since, reason, (SELECT who FROM _sync_actions AS act
       WHERE act.connector = pause.connector AND act.action = 'pause' ORDER BY id DESC LIMIT 1) AS who
     FROM _sync_pauses AS pause WHERE ${among(only)} ORDER BY connector`;
-  return await tx.rows(sql, { only: only ?? [] });
+  return await tx.rows<PausedConnector>(sql, { only: only ?? [] });
 }
 
 export async function readPause(tx: Tx, connector: ConnectorName): Promise<PausedConnector | null> {
@@ -313,12 +307,8 @@ export async function readRuns(tx: Tx, filter: RunFilter): Promise<readonly RunS
 }
 
 /** Numbers of runs by state, of those whose ids are at least this one. */
-export async function countRuns(
-  tx: Tx,
-  since: string,
-  { connectors }: Pick<RunFilter, 'connectors'>,
-): Promise<readonly { readonly state: RunSummary['state']; readonly runs: number }[]> {
-  return await tx.rows(
+export async function countRuns(tx: Tx, since: string, { connectors }: Pick<RunFilter, 'connectors'>) {
+  return await tx.rows<{ readonly state: RunSummary['state']; readonly runs: number }>(
     `SELECT state, count(*) AS runs FROM _sync_runs WHERE run >= :since AND ${among(connectors)} GROUP BY state`,
     { since, only: connectors ?? [] },
   );
@@ -328,11 +318,7 @@ export async function countRuns(
  * The newest runs of each of these connectors, newest first, without their reports, which may be long. One search in
  * the index of runs for each connector.
  */
-export async function readRecentRuns(
-  tx: Tx,
-  connectors: readonly ConnectorName[],
-  limit: number,
-): Promise<ReadonlyMap<ConnectorName, readonly RunFacts[]>> {
+export async function readRecentRuns(tx: Tx, connectors: readonly ConnectorName[], limit: number) {
   const runs = await tx.rows<RunFacts>(
     `SELECT ${runColumns} FROM {v: connector text}
        JOIN _sync_runs AS run ON run.connector = v.connector AND run.number >= coalesce((
@@ -388,10 +374,7 @@ export async function readRun(tx: Tx, run: RunId): Promise<RunSummary | null> {
 }
 
 /** Runs that seem to have read another account, newest first, until that is settled. */
-export async function readDoubts(
-  tx: Tx,
-  connectors: readonly ConnectorName[],
-): Promise<readonly IdentityDoubt[]> {
+export async function readDoubts(tx: Tx, connectors: readonly ConnectorName[]) {
   const found = await tx.rows<Pick<IdentityDoubt, 'connector' | 'run'> & { readonly settled: number | null }>(
     `WITH doubted AS (
        SELECT DISTINCT run.connector, run.run, run.number, CASE
@@ -439,11 +422,7 @@ export function newestRunsSql(columns: string, which = ''): string {
  * stored an entity's first rows are no news, nor are fields met by a run that is no longer kept, nor those that a
  * person has marked as known. A definition that comes to declare a field ends its drift.
  */
-export async function readFieldNews(
-  tx: Tx,
-  since: Instant,
-  only?: readonly ConnectorName[],
-): Promise<readonly FieldNews[]> {
+export async function readFieldNews(tx: Tx, since: Instant, only?: readonly ConnectorName[]) {
   const found = await tx.rows<
     Omit<FieldNews, 'hasColumn'> & Readonly<Record<'declared' | 'evolved' | 'types', string>>
   >(

@@ -66,11 +66,7 @@ interface ReadyRow extends Omit<
 const mostStoredRows = 1_001;
 
 /** Stored rows of the partitions that are read in full, by partition. */
-async function storedRows(
-  tx: Tx,
-  { tables }: Pick<CurrentRun, 'tables'>,
-  ready: readonly ReadyRow[],
-): Promise<ReadonlyMap<number, number>> {
+async function storedRows(tx: Tx, { tables }: Pick<CurrentRun, 'tables'>, ready: readonly ReadyRow[]) {
   const counts = new Map<number, number>();
   const full = ready.filter(({ mode }) => mode === 'full');
   for (const [entity, ofEntity] of grouped(full, (row) => row.entity)) {
@@ -123,10 +119,7 @@ export async function findLeftovers(commit: Commit): Promise<number> {
 }
 
 /** State of the parents, by the partition's id. */
-async function parentsOf(
-  { current: { tables, seen, origin }, tx }: Commit,
-  batch: readonly Leftover[],
-): Promise<ReadonlyMap<number, ParentStanding>> {
+async function parentsOf({ current: { tables, seen, origin }, tx }: Commit, batch: readonly Leftover[]) {
   const standings = new Map<number, ParentStanding>(batch.map(({ id }) => [id, 'leads-elsewhere']));
   for (const [entity, below] of grouped(batch, ({ parentEntity }) => parentEntity)) {
     const keyTexts = [...new Set(below.map(({ parentKey }) => parentKey))];
@@ -151,11 +144,7 @@ async function parentsOf(
  * Leaves a partition to a later run: its position is kept (or dropped with `dropPosition`). A tree with such a listing
  * stays due, as does the listing.
  */
-export async function setWalkAside(
-  { held, current, tx }: Commit,
-  partition: number,
-  why: WalkFailure,
-): Promise<void> {
+export async function setWalkAside({ held, current, tx }: Commit, partition: number, why: WalkFailure) {
   await partitionsById(tx, held.connector, [partition]);
   await transitions.setAside(tx, {
     id: partition,
@@ -274,11 +263,7 @@ async function beginWalks(
 }
 
 /** The living partitions that a backfill's store rows of, by name; made where no sync has found them yet. */
-async function findBases(
-  tx: Tx,
-  open: readonly Found[],
-  { connector, now }: Finding,
-): Promise<ReadonlyMap<string, number>> {
+async function findBases(tx: Tx, open: readonly Found[], { connector, now }: Finding) {
   const wanted = open.flatMap(({ found }): readonly FoundPartition[] =>
     found.base === null ? [] : [{ ...found, params: found.base, marker: null }],
   );
@@ -436,11 +421,7 @@ const walks = 'one.due_since, one.watermark, one.marker, one.full_at, one.sealed
 const isLeftover = `due_since IS NOT NULL AND origin <> :origin AND parent_key IS NOT NULL AND tree IS NULL AND gone = ${standing.live}`;
 
 /** Partitions by id. Throws `SyncError` FENCED when the connector does not, or no longer, have one of them. */
-export async function partitionsById(
-  tx: Tx,
-  connector: ConnectorName,
-  ids: readonly number[],
-): Promise<ReadonlyMap<number, PartitionRow>> {
+export async function partitionsById(tx: Tx, connector: ConnectorName, ids: readonly number[]) {
   // No condition on the connector: with one, a server without statistics may read all of its partitions.
   const found = await tx.rows<PartitionRow & { readonly connector: ConnectorName }>(
     `SELECT one.id, one.connector, one.entity, one.tree, one.due_since IS NOT NULL AS is_due, one.listed = 1 AS is_listed,
@@ -546,10 +527,7 @@ export const readLeftovers = ask<
      ORDER BY entity, id LIMIT 1000`);
 
 /** The chains that last walked these partitions in full; null: none did. Those that do not exist are left out. */
-export async function fullOrigins(
-  tx: Tx,
-  ids: readonly number[],
-): Promise<ReadonlyMap<number, number | null>> {
+export async function fullOrigins(tx: Tx, ids: readonly number[]) {
   const found = await tx.rows<{ id: number; fullOrigin: number | null }>(
     `SELECT id, full_origin FROM _sync_partitions WHERE id IN {ids bigint}`,
     { ids: [...new Set(ids)] },

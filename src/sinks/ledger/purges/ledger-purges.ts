@@ -378,11 +378,7 @@ interface FoundRefused {
  * key that its listing fills in: it is recognized by the parts that it has. One that cannot be read is taken where it
  * holds all texts of a key.
  */
-async function findQuarantined(
-  purging: PurgingTx,
-  { asked, of, joins }: FoundRecords,
-  one: FoundOf,
-): Promise<readonly FoundRefused[]> {
+async function findQuarantined(purging: PurgingTx, { asked, of, joins }: FoundRecords, one: FoundOf) {
   const { tx, connector } = purging;
   const key = one.table?.key ?? [];
   const wanted = [
@@ -585,11 +581,7 @@ async function countDue(tx: Tx, expiring: Expiring): Promise<DueOf> {
 }
 
 /** Removes it, batch by batch, each in one transaction: after a kill the next one continues. */
-async function expireRows(
-  ledger: Ledger,
-  taken: Taken,
-  { entities, removeFile, signal }: ExpireRequest,
-): Promise<readonly ExpiredOf[]> {
+async function expireRows(ledger: Ledger, taken: Taken, { entities, removeFile, signal }: ExpireRequest) {
   const expired: ExpiredOf[] = [];
   // Before its row goes, a delete becomes a line that readers of files find.
   await ledger.lines?.write(taken);
@@ -720,11 +712,7 @@ async function oldFiles(tx: Tx, { of, table, retention }: Expiring): Promise<rea
 }
 
 /** Forgets these files, and removes old records from the quarantine; gives how many. */
-async function noteChecked(
-  tx: Tx,
-  { ledger, of, retention }: Expiring,
-  files: readonly OldFile[],
-): Promise<number> {
+async function noteChecked(tx: Tx, { ledger, of, retention }: Expiring, files: readonly OldFile[]) {
   await tx.run(
     `UPDATE _sync_downloads SET file = NULL, replaced = NULL, bytes = NULL, sha256 = NULL, stored_type = NULL,
        stored_version = NULL, stored_at = NULL, stored_run = NULL
@@ -781,12 +769,7 @@ async function done(taken: Taken, work: readonly PurgeWork[]): Promise<void> {
 }
 
 /** Lines of purged records, and of records whose rows are gone. */
-async function removeLines(
-  ledger: Ledger,
-  taken: Taken,
-  entity: EntityName,
-  signal?: AbortSignal,
-): Promise<void> {
+async function removeLines(ledger: Ledger, taken: Taken, entity: EntityName, signal?: AbortSignal) {
   const { connector } = taken;
   const { lines } = ledger;
   if (lines === undefined) return;

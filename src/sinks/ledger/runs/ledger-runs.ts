@@ -249,10 +249,7 @@ export async function finishRun(
 }
 
 /** Stores the journal of the run as it is now. */
-export function noteJournal(
-  { held: { connector }, current: { run }, tx, stamp }: Commit,
-  journal: string,
-): void {
+export function noteJournal({ held: { connector }, current: { run }, tx, stamp }: Commit, journal: string) {
   putJournal(tx, { connector, run, at: stamp.now, journal });
 }
 
@@ -282,10 +279,7 @@ async function endWindow(
   );
 }
 
-async function noteWhole(
-  { held: { connector }, current, tx, stamp }: Commit,
-  report: RunReport,
-): Promise<void> {
+async function noteWhole({ held: { connector }, current, tx, stamp }: Commit, report: RunReport) {
   const { run, isFull, tables, entities } = current;
   const agreeing = report.entities.filter((one) => agreesWithStored(one, isFull));
   const agreed = agreeing.map(({ entity }) => entity);
@@ -375,11 +369,7 @@ async function forgetPartitions({ held: { connector }, current, tx }: Commit): P
  * Rows of an entity that keeps them whatever happens need no owner; those of one that this run does not read are left
  * to another.
  */
-async function ownersAmong(
-  tx: Tx,
-  { tables, keeps }: CurrentRun,
-  batch: readonly StalePartition[],
-): Promise<ReadonlySet<number>> {
+async function ownersAmong(tx: Tx, { tables, keeps }: CurrentRun, batch: readonly StalePartition[]) {
   const owners = new Set<number>();
   const below = batch.filter(({ isBelow }) => isBelow);
   for (const [entity, ofEntity] of grouped(below, (one) => one.entity)) {

@@ -201,11 +201,7 @@ interface Scope {
  * Syncs that read otherwise than the one before, newest first. A single sync after which the old things are read again
  * is left out: a person chose its entities.
  */
-export async function readScopeChanges(
-  tx: Tx,
-  connector: ConnectorName,
-  limit: number,
-): Promise<readonly ScopeChange[]> {
+export async function readScopeChanges(tx: Tx, connector: ConnectorName, limit: number) {
   const rows = await tx.rows<
     Pick<ScopeChange, 'run' | 'startedAt'> & Record<'scope' | 'earlier', string> & { readonly place: number }
   >(
