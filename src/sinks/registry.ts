@@ -193,10 +193,7 @@ async function nullWithoutSink<Opened>(opening: Promise<Opened>): Promise<Opened
   }
 }
 
-export async function statusOf(
-  history: LedgerReader,
-  connector: ConnectorName,
-): Promise<ConnectorStatus | null> {
+export async function statusOf(history: LedgerReader, connector: ConnectorName) {
   const [status = null] = await history.connectors([connector]);
   return status;
 }

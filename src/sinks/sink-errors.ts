@@ -77,10 +77,7 @@ export function lostCommitsError(connector: ConnectorName): SyncError {
 }
 
 /** The holder of a lease names a run that is not the lease's. */
-export function fencedError(
-  { connector, epoch }: Pick<Lease, 'connector' | 'epoch'>,
-  why: string,
-): SyncError {
+export function fencedError({ connector, epoch }: Pick<Lease, 'connector' | 'epoch'>, why: string) {
   return new SyncError(
     `Writing as holder of connector "${connector}" was refused: ${why}. Stop this run: a newer one has taken over.`,
     { code: 'FENCED', recovery: 'stop', context: { connector, epoch } },

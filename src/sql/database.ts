@@ -91,11 +91,7 @@ export async function cellOf<Value>(tx: Tx, sql: string, values?: Values): Promi
 }
 
 /** Returns the values of a one-column statement. */
-export async function columnOf<Value>(
-  { rows }: Pick<Tx, 'rows'>,
-  sql: string,
-  values?: Values,
-): Promise<readonly Value[]> {
+export async function columnOf<Value>({ rows }: Pick<Tx, 'rows'>, sql: string, values?: Values) {
   return (await rows<Record<string, Value>>(sql, values)).flatMap((row) => Object.values(row));
 }
 
@@ -136,10 +132,7 @@ export function textHash(text: string): Buffer {
 }
 
 /** Runs `work`; throws its error as translated by `explain`. */
-export async function explained<Result>(
-  explain: (error: unknown) => unknown,
-  work: () => Promise<Result>,
-): Promise<Result> {
+export async function explained<Result>(explain: (error: unknown) => unknown, work: () => Promise<Result>) {
   try {
     return await work();
   } catch (error) {

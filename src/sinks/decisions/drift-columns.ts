@@ -1,3 +1,4 @@
+import { grouped } from '../../core/grouped.ts';
 import { isDeclaredName, systemColumns, type EntityName } from '../../core/names.ts';
 import type { Column, EntityTable, FieldDrift, FieldType, JsonType } from '../../core/records.ts';
 import type { DriftRow, KnownDrift } from '../readings.ts';
@@ -97,10 +98,7 @@ export function chooseColumns(drift: readonly NotedDrift[], table: TableColumns)
 }
 
 /** Whether an added column holds the values that were met. */
-export function isHeldBy(
-  evolved: readonly Column[],
-  { field, kind, type }: Omit<NotedDrift, 'isRefused'>,
-): boolean {
+export function isHeldBy(evolved: readonly Column[], { field, kind, type }: Omit<NotedDrift, 'isRefused'>) {
   const column = evolved.find(({ name }) => name === field);
   if (column === undefined) return false;
   return kind === 'undeclared' || (type === 'number' && column.type === 'number');
@@ -110,13 +108,9 @@ export function isHeldBy(
  * Chooses added integer columns in which other numbers were met: number columns take both, as far as doubles are exact.
  */
 export function chooseWider(drift: readonly NotedDrift[], { evolved }: TableColumns): readonly Column[] {
-  return evolved.filter(
-    ({ name, type }) =>
-      type === 'integer' &&
-      drift.some(
-        (met) => !met.isRefused && met.kind === 'misfit' && met.field === name && met.type === 'number',
-      ),
-  );
+  const met = drift.filter((one) => !one.isRefused && one.kind === 'misfit' && one.type === 'number');
+  const fields = new Set(met.map(({ field }) => field));
+  return evolved.filter(({ name, type }) => type === 'integer' && fields.has(name));
 }
 
 /** A null value has no type. The result is null where no other value was met, or where no column holds all of them. */
@@ -141,11 +135,7 @@ export interface SeenDrift
 
 /** One row per field and kind: the time is that of the first, the types are those of all. */
 export function mergeDrift(seen: readonly SeenDrift[]): readonly DriftRow[] {
-  const rows = new Map<string, SeenDrift[]>();
-  for (const one of seen) {
-    const key = JSON.stringify([one.entity, one.field, one.kind]);
-    rows.set(key, [...(rows.get(key) ?? []), one]);
-  }
+  const rows = grouped(seen, ({ entity, field, kind }) => JSON.stringify([entity, field, kind]));
   return [...rows.values()].flatMap((all) => {
     const [first] = all;
     if (first === undefined) return [];

@@ -8,6 +8,7 @@ import type { Doubt } from '../partition.ts';
 
 /** The stored row of a record's key, tombstoned or not. `owner`: null if it was stored outside a walk. */
 export type StoredRow = Pick<RowFacts, 'row' | 'hash' | 'changedAt' | 'deletedAt' | 'owner'>;
+type Hashed = Pick<RowFacts, 'hash'>;
 
 /**
  * Place where a stored record is met: its `owner` (or outside a walk), its `new-owner`, or a `shared` listing. A shared
@@ -50,7 +51,7 @@ export function recordHash(stored: string): string {
 }
 
 /** The row was stored from this record. */
-export function hasHash({ hash }: Pick<StoredRow, 'hash'>, record: Pick<PreparedRecord, 'hash'>): boolean {
+export function hasHash({ hash }: Hashed, record: Hashed): boolean {
   return record.hash !== '' && hash.length === dayChars + record.hash.length && hash.endsWith(record.hash);
 }
 
@@ -58,11 +59,7 @@ export function hasHash({ hash }: Pick<StoredRow, 'hash'>, record: Pick<Prepared
  * Whether a row takes over the hash of another record with the same values: once a day, because some services never
  * spell a record the same.
  */
-export function takesHash(
-  { hash }: Pick<StoredRow, 'hash'>,
-  record: Pick<PreparedRecord, 'hash'>,
-  now: Instant,
-) {
+export function takesHash({ hash }: Hashed, record: Hashed, now: Instant) {
   return record.hash !== '' && !hasHash({ hash }, record) && !hash.startsWith(dayOf(now));
 }
 

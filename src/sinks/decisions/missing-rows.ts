@@ -57,15 +57,11 @@ export interface LookedForRow {
 }
 
 /** Decision about a row. `leaves`: places where the row is no longer looked for. */
-type WhereRowIs =
-  | { readonly kind: 'stays'; readonly leaves: readonly number[] }
-  | { readonly kind: 'moves'; readonly owner: number; readonly leaves: readonly number[] }
-  | {
-      readonly kind: 'missing';
-      readonly owner: number;
-      readonly needs: Needs;
-      readonly leaves: readonly number[];
-    };
+type WhereRowIs = { readonly leaves: readonly number[] } & (
+  | { readonly kind: 'stays' }
+  | { readonly kind: 'moves'; readonly owner: number }
+  | { readonly kind: 'missing'; readonly owner: number; readonly needs: Needs }
+);
 
 /**
  * A row that its owner does not show lives where this chain has met it; else where it may still be found. Without such

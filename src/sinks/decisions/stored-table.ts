@@ -111,11 +111,7 @@ function incompatible(connector: ConnectorName, table: EntityTable, found: strin
 }
 
 /** Stored rows cannot be compared with those of a definition with another key. */
-export function otherKeyError(
-  connector: ConnectorName,
-  { entity, key }: EntityTable,
-  stored: EntityTable,
-): SyncError {
+export function otherKeyError(connector: ConnectorName, { entity, key }: EntityTable, stored: EntityTable) {
   return new SyncError(
     `The rows of ${connector}/${entity} are keyed by (${stored.key.join(', ')}) and the definition says (${key.join(', ')}): they cannot be compared. Sync first, which says what to do.`,
     { code: 'SINK_INCOMPATIBLE', recovery: 'stop', context: { connector, entity } },

@@ -9,12 +9,11 @@ import {
   saysFull,
   createNamedDirectory,
   createPrivateDirectory,
-  hasCode,
   syncDirectory,
 } from '../../files/private-file.ts';
 import { explained } from '../../sql/database.ts';
 import { digitsOf, keyDigits, safeFileName } from './safe-file-name.ts';
-import { removeLeftovers, temporaryName, writeWholeFile } from './write-whole-file.ts';
+import { ignoreMissing, removeLeftovers, temporaryName, writeWholeFile } from './write-whole-file.ts';
 
 interface FileFolderOptions {
   /** May be a link to a folder; below it none is followed. */
@@ -47,15 +46,14 @@ export function openFileFolder({ directory, connector, clock }: FileFolderOption
     return folder;
   };
 
-  const explain = (entity: EntityName, error: unknown): unknown => toFileError(error, folderOf(entity));
+  const explain =
+    (entity: EntityName) =>
+    (error: unknown): unknown =>
+      toFileError(error, folderOf(entity));
   const inFolder = async <Result>(
     entity: EntityName,
     work: (folder: string) => Promise<Result>,
-  ): Promise<Result> =>
-    await explained(
-      (error) => explain(entity, error),
-      async () => await work(realFolder(entity)),
-    );
+  ): Promise<Result> => await explained(explain(entity), async () => await work(realFolder(entity)));
 
   return {
     /**
@@ -79,7 +77,7 @@ export function openFileFolder({ directory, connector, clock }: FileFolderOption
         name: file,
         temporary: temporaryName(keyDigits(keyText)),
         bytes,
-        explain: (error) => explain(entity, error),
+        explain: explain(entity),
       });
       return { file, ...written };
     },
@@ -90,16 +88,12 @@ export function openFileFolder({ directory, connector, clock }: FileFolderOption
     remove: (entity: EntityName, file: string, current: string | null): Promise<void> =>
       inFolder(entity, async (folder) => {
         if (current !== null && isOneFile(join(folder, file), join(folder, current))) return;
-        await unlink(join(folder, file)).catch((error: unknown) => {
-          if (!hasCode(error, 'ENOENT')) throw error;
-        });
+        await unlink(join(folder, file)).catch(ignoreMissing);
       }),
     /** Resolves where `from` no longer exists, too. `to` is replaced. */
     rename: (entity: EntityName, from: string, to: string): Promise<void> =>
       inFolder(entity, async (folder) => {
-        await rename(join(folder, from), join(folder, to)).catch((error: unknown) => {
-          if (!hasCode(error, 'ENOENT')) throw error;
-        });
+        await rename(join(folder, from), join(folder, to)).catch(ignoreMissing);
         syncDirectory(folder);
       }),
   };

@@ -32,9 +32,8 @@ const createNew = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | co
  * file gets its name when all bytes are on the disk.
  */
 export async function writeWholeFile(file: WholeFile): Promise<WrittenBytes> {
-  const { folder } = file;
+  const { folder, explain } = file;
   const partial = join(folder, file.temporary);
-  const { explain } = file;
   const handle = await explained(explain, async () => await open(partial, createNew, 0o600));
   try {
     const written = await writeAll(handle, file);
@@ -104,7 +103,7 @@ async function isOld(file: string, nowMs: number): Promise<boolean> {
   return found === undefined || nowMs - found.mtimeMs > abandonedMs;
 }
 
-function ignoreMissing(error: unknown): undefined {
+export function ignoreMissing(error: unknown): undefined {
   if (hasCode(error, 'ENOENT')) return;
   throw error;
 }

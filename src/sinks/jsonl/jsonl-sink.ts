@@ -21,10 +21,10 @@ import { sqliteTables } from '../sqlite/sqlite-tables.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { type Column, type EntityTable, keyTextOf } from '../../core/records.ts';
-import { createPrivateDirectory, syncDirectory, syncFile, hasCode } from '../../files/private-file.ts';
+import { createPrivateDirectory, syncDirectory, syncFile } from '../../files/private-file.ts';
 import { type Tx, quoted, explained } from '../../sql/database.ts';
 import { openTurns } from '../../sql/turns.ts';
-import { writeWholeFile } from '../files/write-whole-file.ts';
+import { ignoreMissing, writeWholeFile } from '../files/write-whole-file.ts';
 import { outsideRun, type Ledger } from '../ledger/ledger.ts';
 import { storedTables } from '../ledger/tables.ts';
 import { toSinkError, type LedgerFormat } from '../sqlite/open-database.ts';
@@ -137,7 +137,6 @@ function lineFiles(
     if (files.length === 0) return;
     await outsideRun(taken, async (tx) => {
       for (const file of files) listFile(tx, connector, file);
-      return Promise.resolve();
     });
     syncLedger();
     for (const file of files) {
@@ -299,12 +298,7 @@ type Purged = readonly EntityName[] | null;
  * Gives listed files their names, and removes dropped and unfinished ones. A file that no row knows has changes which
  * will be written again under their numbers: it loses its ending. `sync` is called before the first change.
  */
-function settleFolder(
-  folder: string,
-  known: readonly KnownFile[],
-  isPurged: boolean,
-  sync: () => void,
-): void {
+function settleFolder(folder: string, known: readonly KnownFile[], isPurged: boolean, sync: () => void) {
   const files = new Map(known.map((file) => [closedName(file), file]));
   const changes = namesIn(folder).flatMap((name): (() => void)[] => {
     const read = readFileName(name);
@@ -616,11 +610,8 @@ function hasLength(directory: string, file: ListedFile): boolean {
 async function readListed(directory: string, file: ListedFile): Promise<Buffer | null> {
   for (const path of pathsOf(directory, file)) {
     if (sizeOf(path) !== file.length) continue;
-    const bytes = await readFile(path).catch((error: unknown) => {
-      if (hasCode(error, 'ENOENT')) return null;
-      throw error;
-    });
-    if (bytes !== null && hashOf('sha256', bytes, 'hex') === file.hash) return bytes;
+    const bytes = await readFile(path).catch(ignoreMissing);
+    if (bytes !== undefined && hashOf('sha256', bytes, 'hex') === file.hash) return bytes;
   }
   return null;
 }

@@ -52,9 +52,8 @@ export async function commitPages(
   commit: Commit,
   given: readonly PageCommit[],
 ): Promise<readonly CommittedPage[]> {
-  const { held, current, tx, stamp } = commit;
+  const { connector, current, tx, stamp } = commit;
   const pages = given.map((page) => withoutPurged(current.purged, page));
-  const { connector } = held;
   const ids = pages.map(({ walk }) => walk.partition);
   const shown = pages.flatMap(({ rows }) => rows);
   const children = [
@@ -258,7 +257,7 @@ type EarlyEnds = Awaited<ReturnType<typeof unsealEarlyEnds>>;
  * count as never read: they are read in full, and neither a watermark nor rows that they did not meet count.
  */
 async function unsealEarlyEnds(
-  { held: { connector }, current, stamp: { now }, tx }: Commit,
+  { connector, current, stamp: { now }, tx }: Commit,
   entity: EntityName,
   followed: PageLength,
 ) {
@@ -312,14 +311,10 @@ export function endProof(
  */
 export function sealProof(
   { doubt: own, doubtBefore, ...ended }: StoredProof,
-  {
-    mode,
-    innerDoubt,
-    now,
-  }: { readonly mode: WalkMode | null; readonly innerDoubt?: Doubt; readonly now: Instant },
+  walk: { readonly mode: WalkMode | null; readonly innerDoubt?: Doubt; readonly now: Instant },
 ): StoredProof {
-  const doubt = own ?? innerDoubt;
-  if (doubt === undefined) return mode === 'full' ? { ...ended, readAt: now } : ended;
+  const doubt = own ?? walk.innerDoubt;
+  if (doubt === undefined) return walk.mode === 'full' ? { ...ended, readAt: walk.now } : ended;
   const isSame = doubtBefore !== undefined && numbersOf(doubtBefore) === numbersOf(doubt);
   return { ...ended, doubt: { ...doubt, runs: isSame ? doubtBefore.runs + 1 : 1 } };
 }

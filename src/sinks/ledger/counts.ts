@@ -13,7 +13,6 @@ import type { EarlierCounts, CommittedPage, PageCommit } from '../sink.ts';
 import { ask, type Tx } from '../../sql/database.ts';
 import type { Stamp } from './driver.ts';
 import { SyncError } from '../../core/errors.ts';
-import type { EntityMissing } from '../deletes.ts';
 import type { EntityReport, RowsOf, RunReport } from '../run-report.ts';
 import { instant, type Instant } from '../../core/clock.ts';
 
@@ -46,16 +45,13 @@ function addSums<Name extends string>(
  * Counts of all runs so far in the chain whose first run has the number `origin`. `depth_limited` is noted when a run
  * ends.
  */
-export async function countsOfChain(tx: Tx, connector: ConnectorName, origin: number) {
-  return await tx.rows<EarlierCounts>(
-    `SELECT entity, CAST(sum(fetched) AS bigint) AS fetched, CAST(sum(quarantined) AS bigint) AS quarantined,
+export const countsOfChain = ask<{ connector: ConnectorName; origin: number }, EarlierCounts>(
+  `SELECT entity, CAST(sum(fetched) AS bigint) AS fetched, CAST(sum(quarantined) AS bigint) AS quarantined,
        CAST(sum(duplicate) AS bigint) AS duplicate, CAST(sum(depth_limited) AS bigint) AS depth_limited
      FROM _sync_counts WHERE run IN
        (SELECT run FROM _sync_runs WHERE connector = :connector AND number >= :origin AND origin = :origin)
      GROUP BY entity ORDER BY entity`,
-    { connector, origin },
-  );
-}
+);
 
 /** Condition for `_sync_runs AS run`. */
 export const hasWritten = `EXISTS (SELECT 1 FROM _sync_counts AS counted
@@ -192,12 +188,7 @@ interface RowAccount {
 }
 
 /** Live rows now and 24 hours ago: the base of the share that a guard limits. */
-export function weighRows({
-  stored,
-  judged,
-  addedInDay,
-  deletedInDay,
-}: RowAccount): Pick<EntityMissing, 'live' | 'dayAgo' | 'deletedInDay'> {
+export function weighRows({ stored, judged, addedInDay, deletedInDay }: RowAccount) {
   const live = stored - judged;
   return { live, dayAgo: Math.max(0, live - addedInDay + deletedInDay), deletedInDay };
 }

@@ -202,7 +202,7 @@ export interface RecordTable {
   /** Notes other owners; the rows themselves keep their `_seq`. */
   readonly setOwners: (tx: Tx, owners: readonly RowOwner[]) => void;
   /** Notes other hashes of rows whose values are those of other records too. */
-  readonly setHashes: (tx: Tx, hashes: readonly RowHash[]) => void;
+  readonly setHashes: (tx: Tx, hashes: readonly Pick<StoredRow, 'row' | 'hash'>[]) => void;
   /** Reads what rows hold; rows that do not exist are left out. */
   contents(tx: Tx, rows: readonly number[]): Promise<ReadonlyMap<number, RowContent>>;
   /**
@@ -260,12 +260,6 @@ export interface WrittenRow {
   readonly owner?: number | null;
   /** Only volatile fields change: the row's version stays. */
   readonly isSame: boolean;
-}
-
-export interface RowHash {
-  readonly row: number;
-  /** `storedHash`. */
-  readonly hash: string;
 }
 
 export interface RowOwner {

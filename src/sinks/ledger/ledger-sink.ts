@@ -13,6 +13,7 @@ import { ledgerDeletes } from './deletes/ledger-deletes.ts';
 import { ledgerFiles } from './downloads/ledger-files.ts';
 import { ledgerDrift } from './drift/note-drift.ts';
 import { ledgerReader, readDoubted, readUnconfirmed, type OfListings } from './history/history.ts';
+import type { Stamp } from './driver.ts';
 import { long, type Commit, type HeldConnector, type InLease, type Ledger } from './ledger.ts';
 import { ledgerMasking } from './masking.ts';
 import { ledgerNotices } from './notices/ledger-notices.ts';
@@ -152,6 +153,7 @@ async function inRun<Result>(
   work: (commit: Commit) => Promise<Result>,
   how: Pick<TransactHow, 'isLong'> = {},
 ): Promise<Result> {
+  const { connector } = held;
   return await held.inTurn(async () => {
     const current = held.run;
     if (current === null || current.run !== run) {
@@ -164,10 +166,8 @@ async function inRun<Result>(
       for (const table of current.tables.values()) table.settle(true);
     };
     try {
-      return await held.transact(run, async (tx, stamp) => await work({ ledger, held, current, tx, stamp }), {
-        ...how,
-        restart: forget,
-      });
+      const inTx = async (tx: Tx, stamp: Stamp) => await work({ ledger, connector, current, tx, stamp });
+      return await held.transact(run, inTx, { ...how, restart: forget });
     } catch (error) {
       forget();
       throw error;

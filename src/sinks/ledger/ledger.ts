@@ -1,5 +1,5 @@
 import type { Clock } from '../../core/clock.ts';
-import type { EntityName, RunId } from '../../core/names.ts';
+import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
 import type { TransactHow, Tx } from '../../sql/database.ts';
 import type { DriftMemory } from '../decisions/drift-columns.ts';
 import type { Collisions } from '../decisions/meet-record.ts';
@@ -47,7 +47,7 @@ export async function outsideRun<Result>(
 /** Context of every step in a holder's transaction. */
 export interface Commit {
   readonly ledger: Ledger;
-  readonly held: HeldConnector;
+  readonly connector: ConnectorName;
   readonly current: CurrentRun;
   readonly tx: Tx;
   readonly stamp: Stamp;

@@ -50,11 +50,7 @@ export function recordReader({ snapshot, sinkId, records, newestSeq }: SinkSnaps
      * Reads each record whose newest change has a number above `after`, once, in the order of the changes, in batches.
      * `table`: result of `table()`.
      */
-    changes: async function* (
-      connector: ConnectorName,
-      table: EntityTable,
-      after: number,
-    ): AsyncGenerator<readonly StoredRecord[], void> {
+    changes: async function* (connector: ConnectorName, table: EntityTable, after: number) {
       const entity = entityOfHistory(table.entity);
       const sql =
         entity === null
@@ -89,11 +85,7 @@ export function recordReader({ snapshot, sinkId, records, newestSeq }: SinkSnaps
       }
     },
     /** Null where the key is not stored. */
-    record: async (
-      connector: ConnectorName,
-      table: EntityTable,
-      keyText: string,
-    ): Promise<StoredRecord | null> =>
+    record: async (connector: ConnectorName, table: EntityTable, keyText: string) =>
       await snapshot.read(async (tx) => {
         const opened = records.open({ connector, table, stored: table.columns });
         const found = (await opened.rowsOf(tx, [keyText])).get(keyText);

@@ -35,7 +35,7 @@ export type KnownRows = Awaited<ReturnType<typeof readStored>>;
  * with rows that full walks have missed: only there can a met row end a miss.
  */
 export async function readStored(commit: Commit, shown: readonly EntityRows[], isMet = true) {
-  const { held, current, tx } = commit;
+  const { connector, current, tx } = commit;
   const keysOf = new Map<EntityName, Map<string, PreparedRecord>>();
   for (const rows of shown) {
     checkWidth(commit, rows);
@@ -50,7 +50,7 @@ export async function readStored(commit: Commit, shown: readonly EntityRows[], i
   const [numbers, missed, found] = await Promise.all([
     asked.length === 0
       ? new Map<EntityName, TableNumbers>()
-      : tableNumbers(tx, { connector: held.connector, entities: asked }),
+      : tableNumbers(tx, { connector, entities: asked }),
     isMet && asked.length > 0 ? missedEntities(commit, asked) : new Set<EntityName>(),
     Promise.all(
       entities.map(async (entity) => await findKnown(commit, entity, keysOf.get(entity) ?? new Map())),
@@ -67,7 +67,7 @@ export async function readStored(commit: Commit, shown: readonly EntityRows[], i
       if (partial === undefined && !rows.has(key)) met.push((newest += 1));
     }
     if (newest > lastRow && !numbers.has(entity)) {
-      throw new TypeError(`No table was declared for ${held.connector}/${entity}`);
+      throw new TypeError(`No table was declared for ${connector}/${entity}`);
     }
     const [contents] = await Promise.all([
       table.contents(tx, rowsToCompare(shown, entity, rows)),
@@ -103,8 +103,8 @@ export async function storeRows(
     await writeBatch(commit, batch, missed.has(batch.entity));
     await doubtListings(commit, batch.entity, batch.collided);
   }
-  const { current, held, stamp, tx } = commit;
-  noteStored(tx, held.connector, [...batches.values()], { origin: current.origin, now: stamp.now, numbers });
+  const { current, connector, stamp, tx } = commit;
+  noteStored(tx, connector, [...batches.values()], { origin: current.origin, now: stamp.now, numbers });
   return counts;
 }
 
@@ -172,20 +172,20 @@ async function liveOwners({ tx }: Commit, shown: readonly ShownRows[], batches: 
 }
 
 /** `EXISTS` would be planned as a join, which goes through all missing rows. */
-async function missedEntities({ held, tx }: Commit, entities: readonly EntityName[]) {
+async function missedEntities({ connector, tx }: Commit, entities: readonly EntityName[]) {
   const found = await columnOf<EntityName | null>(
     tx,
     `SELECT (SELECT m.entity FROM _sync_missing AS m
        WHERE m.connector = :connector AND m.entity = asked.entity LIMIT 1)
      FROM {asked: entity text}`,
-    { asked: entities.map((entity) => ({ entity })), connector: held.connector },
+    { asked: entities.map((entity) => ({ entity })), connector },
   );
   return new Set(found.filter((entity) => entity !== null));
 }
 
-async function writeBatch({ held, current, tx, stamp }: Commit, batch: Batch, isAnyMissing: boolean) {
+async function writeBatch({ connector, current, tx, stamp }: Commit, batch: Batch, isAnyMissing: boolean) {
   const { entity, table, written, owners, hashes, elsewhere, firstMet, files, partial } = batch;
-  const of = { connector: held.connector, entity };
+  const of = { connector, entity };
   await table.write(tx, written, stamp);
   const rowOwners = [...owners].map(([row, owner]) => ({ row, owner }));
   table.setOwners(tx, rowOwners);
@@ -196,7 +196,7 @@ async function writeBatch({ held, current, tx, stamp }: Commit, batch: Batch, is
   meetElsewhere(tx, { ...of, origin: current.origin }, elsewhere);
   if (isAnyMissing) endMissing(tx, of, [...firstMet]);
   await noteFiles(tx, of, files);
-  keepQuarantined(tx, held.connector, partial, stamp);
+  keepQuarantined(tx, connector, partial, stamp);
 }
 
 /** Records of one entity, as a page shows them. */

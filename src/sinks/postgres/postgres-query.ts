@@ -41,10 +41,7 @@ interface AskedQuery {
 }
 
 /** The views of a sink that are offered. Throws `NoSinkYetError` where there is no sink. */
-export async function listViews(
-  place: PostgresPlace,
-  offered: readonly OfferedTable[],
-): Promise<readonly OfferedView[]> {
+export async function listViews(place: PostgresPlace, offered: readonly OfferedTable[]) {
   const { db } = await openToRead(place);
   await using _db = db;
   return await db.read((tx) => offeredViews(tx, offered, columnsOf));

@@ -181,12 +181,7 @@ export async function makeSink(
 interface StoredMeta extends FoundSink, ServerIdentity {}
 
 /** Null: the schema is not there, or empty. Throws as `makeSink`. */
-export async function findSink(
-  tx: Tx,
-  schema: string,
-  place: string,
-  format = schemaFormat,
-): Promise<StoredMeta | null> {
+export async function findSink(tx: Tx, schema: string, place: string, format = schemaFormat) {
   await checkServer(tx, place);
   const tables = await tx.rows<{ name: string }>(
     `SELECT c.relname::text AS name FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace

@@ -227,14 +227,12 @@ const cellTypes: Readonly<Record<CellType, BinaryType>> = {
 const keyColumn = { name: '_key', type: 'bytes' } as const;
 
 /** Puts rows straight into a table, with cells in the order of the columns. */
-function rowsInto(
-  name: string,
-  columns: readonly CellColumn[],
-): (tx: Tx, rows: Iterable<readonly BinaryValue[]>) => void {
+function rowsInto(name: string, columns: readonly CellColumn[]) {
   const names = columns.map((column) => quoted(column.name));
   const types = columns.map(({ type }) => cellTypes[type]);
   const copy = `COPY ${name} (${names.join(', ')}) FROM STDIN (FORMAT binary)`;
-  return (tx, rows) => postgresTx(tx).put(copy, {}, encodeRows(types, rows));
+  return (tx: Tx, rows: Iterable<readonly BinaryValue[]>): void =>
+    postgresTx(tx).put(copy, {}, encodeRows(types, rows));
 }
 
 /** `RecordTables.insertRows`. */

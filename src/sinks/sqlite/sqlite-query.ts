@@ -35,10 +35,7 @@ interface ViewQuery {
 }
 
 /** The views of a sink that are offered. Throws SINK_FAILED where there is no sink, SINK_INCOMPATIBLE. */
-export async function listViews(
-  file: string,
-  offered: readonly OfferedTable[],
-): Promise<readonly OfferedView[]> {
+export async function listViews(file: string, offered: readonly OfferedTable[]) {
   return await inSink(file, async (_source, read) => await read((tx) => viewsIn(tx, offered)));
 }
 

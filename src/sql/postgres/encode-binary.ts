@@ -23,10 +23,7 @@ const signature = Buffer.concat([Buffer.from('PGCOPY\n\xFF\r\n\0', 'latin1'), Bu
  * for a row of 30 columns, where texts would take 6 and arrays of parameters 14. In chunks, so that a large page is not
  * held twice.
  */
-export function* encodeRows(
-  types: readonly BinaryType[],
-  rows: Iterable<readonly BinaryValue[]>,
-): Generator<Buffer> {
+export function* encodeRows(types: readonly BinaryType[], rows: Iterable<readonly BinaryValue[]>) {
   const bytes = new Bytes(2 * chunkBytes);
   bytes.raw(signature);
   for (const row of rows) {

@@ -23,10 +23,7 @@ export interface PostgresHost {
 }
 
 /** Place for people and messages: never contains the user or the password. */
-export function placeOf(
-  { hosts, database }: Pick<PostgresConnection, 'hosts' | 'database'>,
-  schema: string,
-): string {
+export function placeOf({ hosts, database }: Pick<PostgresConnection, 'hosts' | 'database'>, schema: string) {
   const isIpv6 = (host: string): boolean => host.includes(':') && !host.startsWith('/');
   const places = hosts.map(({ host, port }) => (isIpv6(host) ? `[${host}]:${port}` : `${host}:${port}`));
   return `${places.join(',')}/${database}/${schema}`;

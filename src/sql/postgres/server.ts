@@ -216,10 +216,7 @@ async function wasStored(server: Opened, { evidence, error }: Unknown<unknown>):
 }
 
 /** While the connection is lost, or the transaction in question still runs, for a minute. */
-async function whileUnanswered<Result>(
-  { outage, signal }: Opened,
-  ask: () => Promise<Result>,
-): Promise<Result> {
+async function whileUnanswered<Result>({ outage, signal }: Opened, ask: () => Promise<Result>) {
   const mayRetry = outage.begin();
   for (;;) {
     try {

@@ -210,11 +210,7 @@ const copyDone = Buffer.from([0x63, 0, 0, 0, 4]);
  * Sends statements in one go and waits once for all of their answers: one round trip, whatever their number. They run
  * in their order; after a failed one none runs, and its error is that of all. `pg` calls a packet a query.
  */
-function packetOf(
-  statements: readonly Statement[],
-  heard: () => void,
-  onFailure: (error: unknown) => void,
-): pg.Submittable {
+function packetOf(statements: readonly Statement[], heard: () => void, onFailure: (error: unknown) => void) {
   const answers: Answer[] = [];
   let rows: unknown[][] = [];
   let fields: readonly Field[] = [];

@@ -174,10 +174,7 @@ const mostWaitMs = 10_000;
  * Runs `work` on a connection after BEGIN. Throws the error of a failed statement, even if `work` caught it. From then
  * on every statement is refused. Throws `TypeError` where `work` waits for a transaction inside it.
  */
-export async function inTx<Result>(
-  statements: Statements,
-  work: (tx: SqliteTx) => Promise<Result>,
-): Promise<Result> {
+export async function inTx<Result>(statements: Statements, work: (tx: SqliteTx) => Promise<Result>) {
   let isOver = false;
   /** Error of the first failed statement: no statement runs after it, as on a server. */
   let failure: { readonly error: unknown } | null = null;

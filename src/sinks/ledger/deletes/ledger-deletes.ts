@@ -1,7 +1,7 @@
 import type { Instant } from '../../../core/clock.ts';
 import { grouped } from '../../../core/grouped.ts';
 import type { ConnectorName, EntityName, RunId } from '../../../core/names.ts';
-import { noCounts, type PageCounts } from '../../../core/records.ts';
+import { noCounts } from '../../../core/records.ts';
 import { ask, textHash, quoted } from '../../../sql/database.ts';
 import { weighRows, addCounts, dayChanges, noteInDay } from '../counts.ts';
 import { believedUntil, standing } from '../../decisions/becoming-due.ts';
@@ -63,7 +63,7 @@ export function ledgerDeletes({ deletedAtOnce }: Pick<Ledger, 'deletedAtOnce'>, 
     sweep: inLease(sweepRows, long),
     suspectParents: inLease(suspectParents, long),
     endedBelow: inLease(
-      async ({ held: { connector }, current: { run }, tx }) => await endedBelow(tx, { connector, run }),
+      async ({ connector, current: { run }, tx }) => await endedBelow(tx, { connector, run }),
     ),
     missing: inLease(weighMissing, long),
     /**
@@ -71,7 +71,7 @@ export function ledgerDeletes({ deletedAtOnce }: Pick<Ledger, 'deletedAtOnce'>, 
      * one.
      */
     allow: inLease(
-      async ({ held: { connector }, tx }, entity: EntityName): Promise<void> =>
+      async ({ connector, tx }, entity: EntityName): Promise<void> =>
         void (await allowMissing(tx, { connector, entity })),
       long,
     ),
@@ -98,11 +98,11 @@ const endedBelow = ask<
  * as asked: no other call of this run gives it again.
  */
 export async function candidates(
-  { held, current, stamp, tx }: Commit,
+  { connector, current, stamp, tx }: Commit,
   entity: EntityName,
   limit: number,
 ): Promise<readonly Candidate[]> {
-  const asking = { connector: held.connector, entity, run: current.run, now: stamp.now, limit };
+  const asking = { connector, entity, run: current.run, now: stamp.now, limit };
   const asked = await askForRows(tx, asking);
   const rows = asked.map(({ row }) => row);
   const stored = await current.tables.get(entity)?.rows(tx, rows);
@@ -121,13 +121,9 @@ export async function candidates(
  * walk that misses it asks again and is not withdrawn. A walk that missed an existing record, which listings are not
  * known to leave out, has proved nothing.
  */
-async function judgeRows(
-  commit: Commit,
-  entity: EntityName,
-  judgements: readonly Judgement[],
-): Promise<PageCounts> {
-  const { held, current, stamp, tx } = commit;
-  const of = { connector: held.connector, entity };
+async function judgeRows(commit: Commit, entity: EntityName, judgements: readonly Judgement[]) {
+  const { connector, current, stamp, tx } = commit;
+  const of = { connector, entity };
   const asked = judgements.map(({ row }) => row);
   const noted = new Map((await notedRows(tx, { ...of, rows: asked })).map((note) => [note.row, note]));
   const stored = await current.tables.get(entity)?.rows(tx, asked);
@@ -177,10 +173,7 @@ const notFoundBelow = ask<
  * Notes as missing the records whose children do not exist according to the API, where `get` can judge them: listings
  * of changes would not show it for days.
  */
-async function suspectParents(
-  { held: { connector }, current, stamp, tx }: Commit,
-  confirmable: readonly EntityName[],
-): Promise<void> {
+async function suspectParents({ connector, current, stamp, tx }: Commit, confirmable: readonly EntityName[]) {
   const { origin, run, tables, seen } = current;
   const found = await notFoundBelow(tx, { connector, run });
   for (const [entity, below] of grouped(found, ({ parentEntity }) => parentEntity)) {
@@ -205,8 +198,8 @@ const rowsAtOnce = 1_000;
  * the sweep is done, the result covers the rows noted so far.
  */
 async function weighMissing(commit: Commit): Promise<readonly EntityMissing[]> {
-  const { held, current, tx } = commit;
-  const noted = await countNoted(tx, { connector: held.connector });
+  const { connector, current, tx } = commit;
+  const noted = await countNoted(tx, { connector });
   const planned = noted.filter(({ entity }) => current.entities.has(entity));
   const counts = new Map(planned.map(({ entity, ...one }) => [entity, one]));
   const along = new Map<EntityName, readonly RowsOf[]>();
@@ -228,8 +221,7 @@ async function weighMissing(commit: Commit): Promise<readonly EntityMissing[]> {
 }
 
 async function accountsOf(commit: Commit, entities: readonly EntityName[]) {
-  const { held, stamp, tx } = commit;
-  const { connector } = held;
+  const { connector, stamp, tx } = commit;
   const waiting = await countBelowDeleted(tx, { connector });
   const judged = new Map(waiting.map(({ entity, rows }) => [entity, rows]));
   const ended = await allEnded(tx, { connector, entities });
@@ -258,7 +250,7 @@ const allEnded = ask<
 
 /** Whether a row is still there that was stored before the first of the missing ones was missed. */
 async function isAnyLeft(
-  { ledger: { records }, held: { connector }, tx }: Commit,
+  { ledger: { records }, connector, tx }: Commit,
   entity: EntityName,
   firstMissed: Instant,
 ): Promise<boolean> {
@@ -294,8 +286,7 @@ const nextUnswept = ask<
  * partition of the chain is swept.
  */
 async function sweepRows(commit: Commit, limit: number): Promise<{ readonly isDone: boolean }> {
-  const { held, current, tx } = commit;
-  const { connector } = held;
+  const { connector, current, tx } = commit;
   const chain = { connector, origin: current.origin, entities: [...current.entities] };
   const unswept = grouped(await nextUnswept(tx, { ...chain, limit }), (one) => one.entity);
   const share = Math.ceil(limit / unswept.size);
@@ -310,7 +301,7 @@ async function sweepRows(commit: Commit, limit: number): Promise<{ readonly isDo
 
 /** Decides over rows that the partitions own. Gives the partitions of which that is done, in their order. */
 async function sweepOwnRows(
-  { held: { connector }, current, stamp, tx }: Commit,
+  { connector, current, stamp, tx }: Commit,
   entity: EntityName,
   partitions: readonly UnsweptPartition[],
   limit: number,
@@ -363,7 +354,7 @@ async function sweepOwnRows(
  * partition that has shown it in this chain. Ends the sweep of the partitions of which that is done.
  */
 async function sweepSharedRows(
-  { held: { connector }, current, tx }: Commit,
+  { connector, current, tx }: Commit,
   entity: EntityName,
   partitions: readonly UnsweptPartition[],
   limit: number,
@@ -422,8 +413,7 @@ interface GoingRow extends Pick<KeyedRow, 'row' | 'keyText'> {
  */
 export async function deleteRows(commit: Commit, entity: EntityName, going: readonly GoingRow[]) {
   if (going.length === 0) return [];
-  const { held, current, stamp, tx } = commit;
-  const { connector } = held;
+  const { connector, current, stamp, tx } = commit;
   const of = { connector, entity };
   const rows = going.map(({ row }) => row);
   const keyTexts = going.map(({ keyText }) => keyText);
@@ -440,13 +430,13 @@ export async function deleteRows(commit: Commit, entity: EntityName, going: read
 }
 
 async function noteJudged(commit: Commit, entity: EntityName, going: readonly GoingRow[]): Promise<void> {
-  const { held, stamp, tx } = commit;
+  const { connector, stamp, tx } = commit;
   const roots = going.map((one) => ({ ...one, entity }));
   const judged = roots.filter(({ permission }) => permission === 'judged');
   const counts = await countBelow(commit, judged, roots);
   counts.set(entity, (counts.get(entity) ?? 0) + judged.length);
   const deleted = [...counts].map(([one, rows]) => ({ entity: one, rows }));
-  noteInDay(tx, held.connector, 'deleted', deleted, stamp.now);
+  noteInDay(tx, connector, 'deleted', deleted, stamp.now);
 }
 
 /**
@@ -454,8 +444,8 @@ async function noteJudged(commit: Commit, entity: EntityName, going: readonly Go
  * left).
  */
 async function deleteMissing(commit: Commit, entity: EntityName, which: TombstoneChoice, limit: number) {
-  const { held, current, tx } = commit;
-  const of = { connector: held.connector, entity };
+  const { connector, current, tx } = commit;
+  const of = { connector, entity };
   const table = current.tables.get(entity);
   let deleted = 0;
   // Each round takes every row that it checks off the list.
@@ -528,8 +518,8 @@ async function countBelow(commit: Commit, roots: readonly Root[], going: readonl
  * any case.
  */
 async function rowsAlong(commit: Commit, entity: EntityName): Promise<readonly RowsOf[]> {
-  const { held, current, tx } = commit;
-  const of = { connector: held.connector, entity };
+  const { connector, current, tx } = commit;
+  const of = { connector, entity };
   if (!(await isLeadingOn(commit, entity))) return [];
   const table = current.tables.get(entity);
   const counts = new Map<EntityName, number>();
@@ -554,7 +544,7 @@ function nameOf({ entity, row }: Pick<Root, 'entity' | 'row'>): string {
 }
 
 /** Whether records of the entity lead to partitions. Without an order, PostgreSQL may scan all partitions. */
-async function isLeadingOn({ held: { connector }, tx }: Commit, entity: EntityName): Promise<boolean> {
+async function isLeadingOn({ connector, tx }: Commit, entity: EntityName): Promise<boolean> {
   const found = await tx.first(
     `SELECT p.id FROM _sync_partitions AS p {index _sync_partitions_parent}
      WHERE p.connector = :connector AND p.parent_entity = :entity AND p.parent_hash IS NOT NULL
@@ -566,7 +556,7 @@ async function isLeadingOn({ held: { connector }, tx }: Commit, entity: EntityNa
 
 /** Partitions that records have led to, by id. Ended ones belong to a delete that has been judged already. */
 export async function partitionsBelow(
-  { held: { connector }, tx }: Pick<Commit, 'held' | 'tx'>,
+  { connector, tx }: Pick<Commit, 'connector' | 'tx'>,
   entity: EntityName,
   parents: readonly Pick<Root, 'row' | 'keyText'>[],
 ): Promise<readonly { readonly id: number; readonly entity: EntityName; readonly row: number }[]> {
@@ -592,10 +582,7 @@ async function* liveBatches({ tx }: Pick<Commit, 'tx'>, table: RecordTable, owne
 }
 
 /** Table of an entity, also one that the run does not read; undefined where there is none. */
-export async function tableOf(
-  { ledger, held: { connector }, current, tx }: Commit,
-  entity: EntityName,
-): Promise<RecordTable | undefined> {
+export async function tableOf({ ledger, connector, current, tx }: Commit, entity: EntityName) {
   return current.tables.get(entity) ?? (await openStoredTable(tx, ledger.records, { connector, entity }));
 }
 
@@ -617,8 +604,7 @@ const nextEnded = ask<
  * rows; an empty result means that none remains.
  */
 async function deleteOrphans(commit: Commit, limit: number): Promise<readonly RowsOf[]> {
-  const { held, current, tx } = commit;
-  const { connector } = held;
+  const { connector, current, tx } = commit;
   const deleted: RowsOf[] = [];
   const gone = await orphansGone(tx, { connector, run: current.run, limit });
   for (const [entity, orphans] of grouped(gone, (one) => one.entity)) {
@@ -654,8 +640,8 @@ async function emptyPartitions(
   ended: readonly EndedPartitionRow[],
   limit: number,
 ): Promise<number> {
-  const { current, held, stamp, tx } = commit;
-  const of = { connector: held.connector, entity };
+  const { current, connector, stamp, tx } = commit;
+  const of = { connector, entity };
   const table = current.keeps.has(entity) ? undefined : current.tables.get(entity);
   const owners = ended.map(({ id, sweptTo }) => ({ owner: id, after: sweptTo }));
   const live = (await table?.liveRows(tx, owners, limit)) ?? [];

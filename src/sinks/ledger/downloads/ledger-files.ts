@@ -16,7 +16,7 @@ export function ledgerFiles(inLease: InLease) {
      * Returns up to `limit` wanted files of the entity, first those never tried, then those that failed longest ago.
      * Leaves out files that failed in this run.
      */
-    next: inLease(async ({ held: { connector }, stamp: { run }, tx }, entity: EntityName, limit: number) => {
+    next: inLease(async ({ connector, stamp: { run }, tx }, entity: EntityName, limit: number) => {
       const wanted = await tx.rows<WantedRow>(
         `SELECT id, entity, key AS key_text, params, version, name, content_type, size
            FROM _sync_downloads {index _sync_downloads_wanted}
@@ -31,11 +31,7 @@ export function ledgerFiles(inLease: InLease) {
      * is noted as replaced.
      */
     stored: inLease(
-      async (
-        { held: { connector }, stamp: { run, now }, tx },
-        { id, version }: WantedFile,
-        file: StoredFile,
-      ) => {
+      async ({ connector, stamp: { run, now }, tx }, { id, version }: WantedFile, file: StoredFile) => {
         await tx.run(
           `UPDATE _sync_downloads SET replaced = CASE WHEN file <> :file THEN file ELSE nullif(replaced, :file) END, file = :file,
              bytes = :bytes, sha256 = :sha256, stored_type = :contentType, stored_version = :version, stored_at = :now,
@@ -48,11 +44,7 @@ export function ledgerFiles(inLease: InLease) {
     ),
     /** Sets a file aside; it stays wanted, for a later run. */
     setAside: inLease(
-      async (
-        { held: { connector }, stamp: { run }, tx },
-        { id, version }: WantedFile,
-        failure: FileFailure,
-      ) => {
+      async ({ connector, stamp: { run }, tx }, { id, version }: WantedFile, failure: FileFailure) => {
         await tx.run(
           `UPDATE _sync_downloads SET failure = :failure, failed_at = :failedAt, failed_run = :run
            WHERE connector = :connector AND id = :id AND version = :version AND is_wanted = 1`,
@@ -62,7 +54,7 @@ export function ledgerFiles(inLease: InLease) {
     ),
     /** Number of files of each of these entities that are still wanted; entities without any are left out. */
     left: inLease(
-      async ({ held: { connector }, tx }, entities: readonly EntityName[]) =>
+      async ({ connector, tx }, entities: readonly EntityName[]) =>
         await tx.rows<LeftFiles>(
           `SELECT entity, count(*) AS files FROM _sync_downloads
              WHERE connector = :connector AND entity IN {entities text} AND is_wanted = 1 GROUP BY entity ORDER BY entity`,
@@ -71,14 +63,14 @@ export function ledgerFiles(inLease: InLease) {
     ),
     /** Returns up to `limit` files that another version has replaced, to be removed. */
     replaced: inLease(
-      async ({ held: { connector }, tx }, limit: number) =>
+      async ({ connector, tx }, limit: number) =>
         await tx.rows<ReplacedFile>(
           `SELECT id, entity, replaced AS file, file AS current FROM _sync_downloads
              WHERE connector = :connector AND replaced IS NOT NULL ORDER BY id LIMIT :limit`,
           { connector, limit },
         ),
     ),
-    removed: inLease(async ({ held: { connector }, tx }, files: readonly ReplacedFile[]) => {
+    removed: inLease(async ({ connector, tx }, files: readonly ReplacedFile[]) => {
       await tx.run(
         `UPDATE _sync_downloads AS d SET replaced = NULL FROM {removed: id bigint, file text}
            WHERE d.connector = :connector AND d.id = removed.id AND d.replaced = removed.file`,
@@ -86,7 +78,7 @@ export function ledgerFiles(inLease: InLease) {
       );
     }),
     /** Names that belong to no file of the entity, stored or replaced: a killed run wrote them and noted nothing. */
-    unknown: inLease(async ({ held: { connector }, tx }, entity: EntityName, files: readonly string[]) => {
+    unknown: inLease(async ({ connector, tx }, entity: EntityName, files: readonly string[]) => {
       const known = await tx.rows<{ file: string | null; replaced: string | null }>(
         `SELECT file, replaced FROM _sync_downloads WHERE connector = :connector AND entity = :entity
              AND (file IN {files text} OR replaced IN {files text})`,

@@ -11,7 +11,6 @@ import {
   widerTable,
   type NotedDrift,
 } from '../../decisions/drift-columns.ts';
-import type { KnownDrift } from '../../readings.ts';
 import { versionsName } from '../../records/own-names.ts';
 import { fittingColumns } from '../../records/record-tables.ts';
 import type { RecordTables, TablePlace } from '../driver.ts';
@@ -30,10 +29,10 @@ async function driftOf(tx: Tx, of: OfEntities): Promise<ReadonlyMap<EntityName, 
 
 /** Notes the drift of a commit's pages. Accepted once, a field is never a refused one again. */
 export async function noteDrift(commit: Commit, drift: readonly FieldDrift[]): Promise<void> {
-  const { held, current, tx, stamp } = commit;
+  const { connector, current, tx, stamp } = commit;
   const unread = new Set(drift.map(({ entity }) => entity).filter((entity) => !current.drift.has(entity)));
   if (unread.size > 0) {
-    const stored = await driftOf(tx, { connector: held.connector, entities: [...unread] });
+    const stored = await driftOf(tx, { connector, entities: [...unread] });
     for (const entity of unread) current.drift.set(entity, rememberDrift(stored.get(entity) ?? []));
   }
   const news = drift.flatMap((met) => {
@@ -43,27 +42,20 @@ export async function noteDrift(commit: Commit, drift: readonly FieldDrift[]): P
     return one === null ? [] : [{ ...one, entity }];
   });
   if (news.length === 0) return;
-  const added = newest(news);
+  const added = new Map(
+    news.map((one) => [JSON.stringify([one.entity, one.field, one.kind, one.type]), one]),
+  );
   await tx.run(
     `INSERT INTO _sync_drift AS d (connector, entity, field, kind, type, first_seen_at, first_run, is_refused)
      SELECT CAST(:connector AS text), v.entity, v.field, v.kind, v.type, CAST(:now AS text), CAST(:run AS text), v.is_refused
      FROM {v: entity text, field text, kind text, type text, is_refused integer, n} ORDER BY v.n
      ON CONFLICT (connector, entity, field, kind, type)
        DO UPDATE SET is_refused = CASE WHEN d.is_refused = 0 THEN 0 ELSE excluded.is_refused END`,
-    { connector: held.connector, now: stamp.now, run: stamp.run, v: added },
+    { connector, now: stamp.now, run: stamp.run, v: [...added.values()] },
   );
 }
 
 type EntityDrift = NotedDrift & { readonly entity: EntityName };
-
-/** Keeps each field with kind and type once, as it was met last: one statement cannot write a row twice. */
-function newest(added: readonly EntityDrift[]): readonly EntityDrift[] {
-  return [
-    ...new Map(
-      added.map((one) => [JSON.stringify([one.entity, one.field, one.kind, one.type]), one]),
-    ).values(),
-  ];
-}
 
 /** Fields that the definition does not declare, values that do not fit the column it declares, and columns for them. */
 export function ledgerDrift({ db }: Pick<Ledger, 'db'>, inLease: InLease) {
@@ -72,10 +64,7 @@ export function ledgerDrift({ db }: Pick<Ledger, 'db'>, inLease: InLease) {
      * Known undeclared fields of these entities, and the columns that were added for them. The answer contains every
      * entity.
      */
-    known: async (
-      connector: ConnectorName,
-      entities: readonly EntityName[],
-    ): Promise<ReadonlyMap<EntityName, KnownDrift>> =>
+    known: async (connector: ConnectorName, entities: readonly EntityName[]) =>
       await db.read(async (tx) => {
         const drift = await driftOf(tx, { connector, entities });
         const tables = await knownTables(tx, { connector, entities });
@@ -95,7 +84,7 @@ export function ledgerDrift({ db }: Pick<Ledger, 'db'>, inLease: InLease) {
  * the run is finished: no record is prepared for them.
  */
 async function evolve(
-  { ledger: { records }, held: { connector }, tx, stamp }: Commit,
+  { ledger: { records }, connector, tx, stamp }: Commit,
   entity: EntityName,
 ): Promise<readonly Column[]> {
   const of = { connector, entity };

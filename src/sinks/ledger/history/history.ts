@@ -175,8 +175,9 @@ async function readRowHistory(
   keyText: string,
   mostChars?: number,
 ): Promise<RowHistory | null> {
-  const stored = await storedTable(tx, { connector, entity });
-  const opened = await openStoredTable(tx, records, { connector, entity });
+  const of = { connector, entity };
+  const stored = await storedTable(tx, of);
+  const opened = await openStoredTable(tx, records, of);
   const found = (await opened?.rowsOf(tx, [keyText]))?.get(keyText);
   if (stored === undefined || found === undefined) return null;
   const { row, owner } = found;
@@ -197,7 +198,6 @@ async function readRowHistory(
        AND m.connector = :connector AND m.entity = :entity AND m.row = :row`,
     { connector, entity, row },
   );
-  const of = { connector, entity };
   const versions = await readRowVersions(tx, records, of, { row, columns: stored.columns, mostChars });
   return {
     ...facts,
@@ -218,10 +218,8 @@ async function readMissing(tx: Tx, records: RecordTables, connector: ConnectorNa
   const named: Pick<MissingRow, 'entity' | 'missingSince' | 'keyText'>[] = [];
   for (const [entity, rows] of grouped(found, (one) => one.entity)) {
     const opened = await openStoredTable(tx, records, { connector, entity });
-    const keyed = await opened?.rows(
-      tx,
-      rows.map(({ row }) => row),
-    );
+    const numbers = rows.map(({ row }) => row);
+    const keyed = await opened?.rows(tx, numbers);
     for (const { row, missingSince } of rows) {
       const keyText = keyed?.get(row)?.keyText;
       if (keyText !== undefined) named.push({ entity, missingSince, keyText });
@@ -326,9 +324,12 @@ export async function readConnectors(
     named,
   );
   const entities = new Map<ConnectorName, EntityFacts[]>(known.map(({ connector }) => [connector, []]));
-  const placeOf = (found: { connector: ConnectorName; entity: EntityName }): string =>
-    `${found.connector}/${found.entity}`;
-  const doubted = new Map((await readDoubted(tx, { only, records })).map((found) => [placeOf(found), found]));
+  const placeOf = ({ connector, entity }: OfEntity): string => `${connector}/${entity}`;
+  const doubted = new Map(
+    (await readDoubted(tx, { only, records })).map(
+      ({ connector, entity, ...found }) => [placeOf({ connector, entity }), found] as const,
+    ),
+  );
   const unconfirmed = new Set((await readUnconfirmed(tx, { only })).map(placeOf));
   for (const row of await tx.rows<EntityRow>(entityStatusSql(only), named)) {
     const { connector, hasFiles, stored, bytes, wanted, failed, parents, ...others } = row;
@@ -336,7 +337,7 @@ export async function readConnectors(
     const place = placeOf(row);
     const files = hasFiles ? { stored, bytes, wanted, failed } : null;
     entities.get(connector)?.push({
-      shown: { ...counts, partMissing: toPartMissing(doubted.get(place)), files },
+      shown: { ...counts, partMissing: doubted.get(place) ?? null, files },
       isUnordered: unconfirmed.has(place),
       isRead: complete >= begun,
       // `as`: names of entities that this sink has written.
@@ -439,13 +440,6 @@ interface EntityFacts {
   readonly asOf: Instant | null;
 }
 
-/** The listings that ended with a doubt, for an entity's status. */
-function toPartMissing(found: DoubtedListings | undefined): EntityStatus['partMissing'] {
-  if (found === undefined) return null;
-  const { listings, params, doubt, runs } = found;
-  return { listings, params, doubt, runs };
-}
-
 /** Status of all entities of a connector, as shown by `status`: as complete as each and all that lead to it. */
 function entityStatuses(facts: readonly EntityFacts[]): readonly EntityStatus[] {
   const byName = new Map(facts.map((one) => [one.shown.entity, one]));
@@ -490,9 +484,7 @@ export interface OfListings {
 
 type Of<Found> = readonly (Found & { readonly connector: ConnectorName })[];
 
-interface DoubtedRow {
-  readonly connector: ConnectorName;
-  readonly entity: EntityName;
+interface DoubtedRow extends OfEntity {
   readonly listings: number;
   readonly params: string;
   readonly doubt: string;
@@ -527,7 +519,7 @@ export async function readDoubted(tx: Tx, of: OfListings): Promise<Of<DoubtedLis
 async function nameCollision(
   tx: Tx,
   records: RecordTables,
-  of: { readonly connector: ConnectorName; readonly entity: EntityName; readonly doubt: Doubt },
+  of: OfEntity & { readonly doubt: Doubt },
 ): Promise<Doubt> {
   const { doubt } = of;
   if (doubt.kind !== 'collision') return doubt;

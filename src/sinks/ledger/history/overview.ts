@@ -66,24 +66,18 @@ export async function readOverview(
   );
   const pauses = byConnector(await readPauses(tx, only));
   const { lastRuns, ended } = await readNewestRuns(tx, only);
-  const tables = grouped(
-    await tx.rows<EntityFreshness & Of & { readonly rows: number }>(
-      `SELECT connector, entity, as_of, rows - deleted AS rows FROM _sync_tables
-       WHERE ${among(only)} ORDER BY connector, entity`,
-      { only: only ?? [] },
-    ),
-    ({ connector }) => connector,
+  const ofEach = async <Row extends object>(sql: string) =>
+    grouped(await tx.rows<Row & Of>(sql, { only: only ?? [] }), ({ connector }) => connector);
+  const tables = await ofEach<EntityFreshness & { readonly rows: number }>(
+    `SELECT connector, entity, as_of, rows - deleted AS rows FROM _sync_tables
+     WHERE ${among(only)} ORDER BY connector, entity`,
   );
   const reported = await readReports(tx, only);
   const news = await readFieldNews(tx, await newSince(tx), only);
   const newFields = grouped(news, ({ connector }) => connector);
-  const withheld = grouped(
-    await tx.rows<WithheldOf & Of>(
-      `SELECT connector, entity, withheld FROM _sync_retained
-       WHERE withheld > 0 AND ${among(only)} ORDER BY connector, entity`,
-      { only: only ?? [] },
-    ),
-    ({ connector }) => connector,
+  const withheld = await ofEach<WithheldOf>(
+    `SELECT connector, entity, withheld FROM _sync_retained
+     WHERE withheld > 0 AND ${among(only)} ORDER BY connector, entity`,
   );
   const purgeWork = await readPurgeWork(tx, only);
   return [...new Set([...identityOf.keys(), ...pauses.keys()])]
@@ -111,11 +105,7 @@ export async function readOverview(
  * long been known.
  */
 async function newSince(tx: Tx): Promise<Instant> {
-  const newest = await cellOf<Instant>(
-    tx,
-    'SELECT started_at FROM _sync_runs ORDER BY number DESC LIMIT 1',
-    {},
-  );
+  const newest = await cellOf<Instant>(tx, 'SELECT started_at FROM _sync_runs ORDER BY number DESC LIMIT 1');
   return newest === undefined ? '' : instant(Date.parse(newest) - newForMs);
 }
 
@@ -125,19 +115,15 @@ async function readNewestRuns(tx: Tx, asked: readonly ConnectorName[] | undefine
     `${newestRunsSql(`${runColumns}, run.report IS NOT NULL AS has_report`)} WHERE ${among(asked, 'known.connector')}`,
     { only: asked ?? [] },
   );
-  const lastRuns = byConnector(newest.map(({ hasReport: _hasReport, ...run }): RunFacts => run));
-  const ended = new Map(
-    newest.flatMap(({ connector, hasReport }) => {
-      const run = lastRuns.get(connector);
-      return hasReport && run !== undefined ? [[connector, run] as const] : [];
-    }),
-  );
+  const factsOf = (runs: typeof newest) =>
+    byConnector(runs.map(({ hasReport: _hasReport, ...run }): RunFacts => run));
+  const ended = factsOf(newest.filter(({ hasReport }) => hasReport));
   const only = newest.flatMap(({ connector, hasReport }) => (hasReport ? [] : [connector]));
   const earlier = await tx.rows<RunFacts>(
     `${newestRunsSql(runColumns, 'AND one.report IS NOT NULL')} WHERE known.connector IN {only text}`,
     { only },
   );
-  return { lastRuns, ended: new Map([...ended, ...byConnector(earlier)]) };
+  return { lastRuns: factsOf(newest), ended: new Map([...ended, ...byConnector(earlier)]) };
 }
 
 const isWorthReading = `(run.state <> 'ok' OR run.report LIKE '%"partMissing":[{%'
@@ -239,21 +225,16 @@ async function renewOverview(
   if (known.commits === null) {
     return { overview: byConnector(await readOverview(tx)), commits };
   }
-  const paused = byConnector(pauses);
+  const pauseOf = byConnector(pauses);
   const held = [...commits].filter(([name, commit]) => known.commits?.get(name) !== commit);
-  const changed = new Set([
-    ...held.map(([name]) => name),
-    // A target is cleaned, and fields are marked as known, without holding the connector.
-    ...[...known.overview.values()].flatMap((one) =>
-      one.purgeWork.length > 0 || one.newFields.length > 0 ? [one.connector] : [],
-    ),
-    ...pauses.flatMap((one) =>
-      isSame(one, known.overview.get(one.connector)?.paused) ? [] : [one.connector],
-    ),
-    ...[...known.overview.values()].flatMap((one) =>
-      one.paused === null || paused.has(one.connector) ? [] : [one.connector],
-    ),
-  ]);
+  // A target is cleaned, and fields are marked as known, without holding the connector.
+  const unheld = [...known.overview.values()].filter(
+    ({ connector, paused, purgeWork, newFields }) =>
+      purgeWork.length > 0 || newFields.length > 0 || (paused !== null && !pauseOf.has(connector)),
+  );
+  const paused = pauses.filter((one) => !isSame(one, known.overview.get(one.connector)?.paused));
+  const others = [...unheld, ...paused].map(({ connector }) => connector);
+  const changed = new Set([...held.map(([name]) => name), ...others]);
   if (changed.size === 0) return { overview: known.overview, commits };
   const now = byConnector(await readOverview(tx, [...changed]));
   const overview = new Map(known.overview);

@@ -95,8 +95,7 @@ function readPartition({ proof: stored, ...row }: ReadyRow, rows: number): Parti
  * leads to is no longer due.
  */
 export async function findLeftovers(commit: Commit): Promise<number> {
-  const { held, current, tx, stamp } = commit;
-  const { connector } = held;
+  const { connector, current, tx, stamp } = commit;
   const { origin, window, reading } = current;
   let count = 0;
   for (const entity of current.entities) {
@@ -144,8 +143,8 @@ async function parentsOf({ current: { tables, seen, origin }, tx }: Commit, batc
  * Leaves a partition to a later run: its position is kept (or dropped with `dropPosition`). A tree with such a listing
  * stays due, as does the listing.
  */
-export async function setWalkAside({ held, current, tx }: Commit, partition: number, why: WalkFailure) {
-  await partitionsById(tx, held.connector, [partition]);
+export async function setWalkAside({ connector, current, tx }: Commit, partition: number, why: WalkFailure) {
+  await partitionsById(tx, connector, [partition]);
   await transitions.setAside(tx, {
     id: partition,
     run: current.run,
@@ -355,7 +354,7 @@ const readProofs = ask<{ ids: readonly number[] }, { readonly id: number; readon
  * of the entity collide for certain; then the others count as colliding, too. Gives how many.
  */
 async function readOwnersAgain(commit: Commit): Promise<number> {
-  const { held, current, tx, stamp } = commit;
+  const { connector, current, tx, stamp } = commit;
   const { collisions, origin, reading } = current;
   const begun: Begun[] = [];
   for (const [entity, rows] of collisions.byEntity) {
@@ -375,7 +374,7 @@ async function readOwnersAgain(commit: Commit): Promise<number> {
     begun.push(...few.map(({ owner: id }) => ({ id, entity, mode: 'full' as const })));
   }
   for (const { id } of begun) collisions.readAgain.add(id);
-  await beginWalks(tx, { connector: held.connector, origin, now: stamp.now, reading }, begun);
+  await beginWalks(tx, { connector, origin, now: stamp.now, reading }, begun);
   return begun.length;
 }
 

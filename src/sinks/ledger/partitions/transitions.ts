@@ -7,11 +7,8 @@ import type { Absence, FoundPartition, WalkMode } from '../../partition.ts';
 /**
  * The partitions that a run works through: of these entities, living ones (window '') or those of a backfill's window.
  */
-export type Scope = {
-  readonly connector: string;
-  readonly window: string;
-  readonly entities: readonly string[];
-};
+type Window = { readonly connector: string; readonly window: string };
+export type Scope = Window & { readonly entities: readonly string[] };
 
 export const inScope = 'connector = :connector AND backfill = :window AND entity IN {entities text}';
 
@@ -89,14 +86,7 @@ export const transitions = {
    * Found for the first time; idle where only a backfill needs it as the owner of its rows. In the order given, which
    * is that of their ids.
    */
-  find: put<
-    Finding & {
-      connector: string;
-      window: string;
-      dueSince: Instant | null;
-      found: readonly NewPartition[];
-    }
-  >(
+  find: put<Finding & Window & { dueSince: Instant | null; found: readonly NewPartition[] }>(
     `INSERT INTO _sync_partitions (connector, backfill, origin, due_since, ready, listed, mode, found_at, entity, params,
       params_hash, base, inject, rank, tree, tree_depth, parent_entity, parent_key, parent_hash, found_marker)
     SELECT CAST(:connector AS text), CAST(:window AS text), CAST(:origin AS bigint), CAST(:dueSince AS text), found.ready, 0, 'full',
@@ -138,15 +128,10 @@ export const transitions = {
     FROM {walked: id bigint, position text} WHERE one.id = walked.id`,
   ),
   /** Its walk failed and is left to a later run. */
-  setAside: write<{
-    id: number;
-    run: string;
-    failure: string;
-    code: string;
-    failedAt: Instant;
-    dropPosition: 0 | 1;
-    dropWatermark: 0 | 1;
-  }>(
+  setAside: write<
+    Record<'dropPosition' | 'dropWatermark', 0 | 1> &
+      Record<'run' | 'failure' | 'code' | 'failedAt', string> & { id: number }
+  >(
     `UPDATE _sync_partitions SET ready = 0, set_aside_run = :run, failure = :failure, failure_code = :code,
       failed_at = :failedAt,
       position = CASE WHEN :dropPosition = 1 OR :dropWatermark = 1 THEN NULL ELSE position END,
@@ -165,7 +150,7 @@ export const transitions = {
    * The walk that would be first becomes the last, and those of its entity go behind all others. A service may delay
    * calls about one thing alone, and the rest must have its turn. Holds until they are found again.
    */
-  putFirstBack: write<{ connector: string; window: string }>(
+  putFirstBack: write<Window>(
     `WITH first AS (
       SELECT id, entity FROM _sync_partitions {index _sync_partitions_ready}
       WHERE connector = :connector AND backfill = :window AND ready = 1 ORDER BY rank DESC, id LIMIT 1
@@ -296,13 +281,7 @@ export const transitions = {
    * A new chain begins: what lies below a record was not read in full for too long. Without a time, too, or with an
    * impossible one: a full walk that was never swept, or whose proof was withdrawn. Each is a range of the index.
    */
-  age: write<{
-    connector: string;
-    entity: string;
-    fullBefore: Instant;
-    believedUntil: Instant;
-    now: Instant;
-  }>(
+  age: write<OfEntity & Record<'fullBefore' | 'believedUntil' | 'now', Instant>>(
     `UPDATE _sync_partitions SET due_since = :now, ready = 0 WHERE id IN (
       ${aged} AND full_at <= :fullBefore UNION ALL ${aged} AND full_at > :believedUntil UNION ALL ${aged} AND full_at IS NULL)`,
   ),
@@ -335,7 +314,7 @@ export const transitions = {
     `DELETE FROM _sync_partitions WHERE connector = :connector AND backfill <> '' AND found_at < :since`,
   ),
   /** A window of a backfill is done, or starts from the beginning. */
-  dropWindow: write<{ connector: string; window: string }>(
+  dropWindow: write<Window>(
     `DELETE FROM _sync_partitions WHERE connector = :connector AND backfill = :window AND backfill <> ''`,
   ),
   /** A reset: listings inside trees, and those of backfills. */

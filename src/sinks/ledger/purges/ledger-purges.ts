@@ -420,17 +420,14 @@ async function findQuarantined(purging: PurgingTx, { asked, of, joins }: FoundRe
 /**
  * Matches records that have these columns of one of the keys, as far as they have any; numbers and texts compare alike.
  */
-function matcherOf(
-  columns: readonly string[],
-  keyTexts: ReadonlySet<string>,
-): (record: JsonObject) => boolean {
+function matcherOf(columns: readonly string[], keyTexts: ReadonlySet<string>) {
   const keys = [...keyTexts].flatMap((text) => {
     const parts = keyPartsOf(text, columns.length);
     return parts === null ? [] : [parts];
   });
   /** Texts of all keys, by the parts that a record has. */
   const textsOfKeys = new Map<string, ReadonlySet<string>>();
-  return (record) => {
+  return (record: JsonObject): boolean => {
     const parts = columns.map((name) => memberOf(record, name) ?? null);
     const has = [...parts.keys()].filter((index) => parts[index] !== null);
     if (has.length === 0) return false;

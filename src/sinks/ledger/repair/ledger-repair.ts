@@ -177,7 +177,7 @@ export async function undo(
   { entity, after, limit }: UndonePlace,
 ): Promise<UndoneRows> {
   const { ledger, current, stamp, tx } = commit;
-  const { connector } = commit.held;
+  const { connector } = commit;
   const table = current.tables.get(entity);
   if (table === undefined) throw misfitError(entity, 'the plan has no table for it');
   const run = await undoneRun(tx, { connector, entity }, of);
@@ -227,7 +227,7 @@ async function putBack(
 ): Promise<void> {
   if (revived.length + restored.length === 0) return;
   const { current, stamp, tx } = commit;
-  const { connector } = commit.held;
+  const { connector } = commit;
   const rows = revived.map(({ row }) => row);
   await table.revive(tx, rows, stamp);
   await table.restore(tx, restored, stamp);
@@ -242,7 +242,7 @@ async function putBack(
 
 /** Walks the partitions below records that are live again. */
 async function giveBackBelow(
-  { held: { connector }, current, stamp, tx }: Commit,
+  { connector, current, stamp, tx }: Commit,
   entity: EntityName,
   keyTexts: readonly string[],
 ): Promise<void> {

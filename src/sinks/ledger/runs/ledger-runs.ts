@@ -29,11 +29,11 @@ import type { RunPlan, StartedRun } from '../../sink.ts';
 import { noteAction, pruneActions } from '../noted-actions.ts';
 import { storedRawKey } from '../held-connectors.ts';
 import { dropShared } from '../deletes/noted-rows.ts';
-import type { Commit, CurrentRun, HeldConnector, Ledger } from '../ledger.ts';
+import { long, type Commit, type CurrentRun, type HeldConnector, type Ledger } from '../ledger.ts';
 import { checkKeys, noteKeys, noteMasks } from '../masking.ts';
 import { findPartitions, meetFound, countReady, isLeft } from '../partitions/due-partitions.ts';
 import { type Scope, transitions } from '../partitions/transitions.ts';
-import { plannedTable, type PlannedTable } from '../driver.ts';
+import { plannedTable, type PlannedTable, type Stamp } from '../driver.ts';
 import { readWithholding } from '../purges/purge-notes.ts';
 import { dropSeen, openSeenRows } from '../row-blocks.ts';
 import {
@@ -52,23 +52,22 @@ import {
 export async function startRun(ledger: Ledger, held: HeldConnector, plan: RunPlan): Promise<StartedRun> {
   return await held.inTurn(async () => {
     held.run = null;
-    const { current, started } = await held.transact(
-      plan.run,
-      async (tx, stamp) => await begin({ ledger, held, plan, tx, stamp }),
-      { isLong: true },
-    );
+    const { connector, definitionHash } = held;
+    const work = async (tx: Tx, stamp: Stamp) =>
+      await begin({ ledger, connector, definitionHash, plan, tx, stamp });
+    const { current, started } = await held.transact(plan.run, work, long);
     held.run = current;
     return started;
   });
 }
 
 interface Starting extends Omit<Commit, 'current'> {
+  readonly definitionHash: string;
   readonly plan: RunPlan;
 }
 
 async function begin(starting: Starting): Promise<{ current: CurrentRun; started: StartedRun }> {
-  const { ledger, held, plan, tx, stamp } = starting;
-  const { connector } = held;
+  const { ledger, connector, plan, tx, stamp } = starting;
   const scope: Scope = { connector, window: plan.window, entities: plan.entities };
   await interruptRunning(tx, { connector });
   const otherMasks = await noteMasks(tx, connector, plan, stamp.now);
@@ -97,7 +96,7 @@ async function begin(starting: Starting): Promise<{ current: CurrentRun; started
       continues: earlier?.run ?? null,
       due: await countReady(tx, { connector, window: plan.window }),
       isFull,
-      earlier: earlier === null ? [] : await countsOfChain(tx, connector, origin),
+      earlier: earlier === null ? [] : await countsOfChain(tx, { connector, origin }),
       wrote: (await runsThatWrote(tx, { connector, origin })).map(({ run }) => run),
       rawKey: (await storedRawKey(tx, connector)) ?? '',
     },
@@ -108,13 +107,8 @@ async function begin(starting: Starting): Promise<{ current: CurrentRun; started
  * Creates the tables of a plan's entities, or adds missing columns and moves their values from `_extra` into them.
  * Throws `SyncError` SINK_INCOMPATIBLE for another key or a column of another type.
  */
-async function ensureTables({
-  ledger: { records },
-  held: { connector },
-  plan: { tables, versions },
-  tx,
-  stamp,
-}: Starting): Promise<ReadonlyMap<EntityName, PlannedTable>> {
+async function ensureTables({ ledger: { records }, connector, plan, tx, stamp }: Starting) {
+  const { tables, versions } = plan;
   const changes = await declareTables(tx, records, connector, tables);
   const entities = tables.map(({ entity }) => entity);
   const wished = records.keepsVersions ? versions : undefined;
@@ -127,33 +121,24 @@ async function ensureTables({
     await records.ensure(tx, place);
     if (retyped.length > 0) await records.retype(tx, place, retyped, 'string');
     await records.fill(tx, place, filled, stamp);
-    planned.set(
-      table.entity,
-      plannedTable(records.open(place), {
-        columns: table.columns,
-        isEmpty: numbers.get(table.entity)?.lastRow === 0,
-      }),
-    );
+    const isEmpty = numbers.get(table.entity)?.lastRow === 0;
+    planned.set(table.entity, plannedTable(records.open(place), { columns: table.columns, isEmpty }));
   }
   return planned;
 }
 
 /** The newest run, where this one may resume it and work of it is left. */
-async function unfinishedRun(
-  { held: { connector, definitionHash }, plan, tx }: Starting,
-  scope: Scope,
-): Promise<EarlierRun | null> {
+async function unfinishedRun({ connector, definitionHash, plan, tx }: Starting, scope: Scope) {
   const newest = await newestRun(tx, connector, plan.window);
   if (newest === undefined || !mayResume(newest, plan, definitionHash)) return null;
   return (await isLeft(tx, { ...scope, origin: newest.origin })) ? newest : null;
 }
 
 async function beginRun(
-  { ledger, held, plan, tx }: Starting,
+  { ledger, connector, definitionHash, plan, tx }: Starting,
   earlier: EarlierRun | null,
   tables: CurrentRun['tables'],
 ): Promise<Omit<CurrentRun, 'isStalestFirst'>> {
-  const { connector, definitionHash } = held;
   const { run, kind, window, startedAt, backfill, keepPartitionsSince } = plan;
   const isFull = plan.isFull || earlier?.isFull === true;
   const scope = scopeOf(plan, definitionHash);
@@ -191,7 +176,7 @@ async function beginRun(
  * a full walk from the start sees deletes. A backfill's window keeps nothing: its partitions are as young as its chain.
  */
 async function startFresh(
-  { held: { connector }, plan, tx, stamp: { now } }: Starting,
+  { connector, plan, tx, stamp: { now } }: Starting,
   scope: Scope,
   { reading }: Pick<CurrentRun, 'reading'>,
 ): Promise<void> {
@@ -222,8 +207,7 @@ export async function finishRun(
   report: RunReport,
   journal?: string,
 ): Promise<RunReport['error']> {
-  const { held, current, tx, stamp } = commit;
-  const { connector } = held;
+  const { connector, current, tx, stamp } = commit;
   const wrong = accountingError(current.run, await countsOfRun(tx, current.run), report.entities);
   const stored = wrong === null ? report : { ...report, outcome: 'failed' as const, error: wrong };
   const { outcome: state, finishedAt, resumeAt } = stored;
@@ -249,7 +233,7 @@ export async function finishRun(
 }
 
 /** Stores the journal of the run as it is now. */
-export function noteJournal({ held: { connector }, current: { run }, tx, stamp }: Commit, journal: string) {
+export function noteJournal({ connector, current: { run }, tx, stamp }: Commit, journal: string) {
   putJournal(tx, { connector, run, at: stamp.now, journal });
 }
 
@@ -266,7 +250,7 @@ async function noteDepthLimited({ current, tx }: Commit, { entities }: RunReport
 }
 
 async function endWindow(
-  { held: { connector }, current: { run, window, backfill }, tx }: Commit,
+  { connector, current: { run, window, backfill }, tx }: Commit,
   { outcome, finishedAt }: RunReport,
 ): Promise<void> {
   await transitions.dropWindow(tx, { connector, window });
@@ -279,7 +263,7 @@ async function endWindow(
   );
 }
 
-async function noteWhole({ held: { connector }, current, tx, stamp }: Commit, report: RunReport) {
+async function noteWhole({ connector, current, tx, stamp }: Commit, report: RunReport) {
   const { run, isFull, tables, entities } = current;
   const agreeing = report.entities.filter((one) => agreesWithStored(one, isFull));
   const agreed = agreeing.map(({ entity }) => entity);
@@ -304,7 +288,7 @@ const isForgotten = `connector = :connector AND (number < coalesce((${oldestKept
  * Runs and quarantined records past their retention. The newest run always stays, and the newest sync with the run that
  * began its chain.
  */
-function forgetRuns({ ledger: { clock }, held: { connector }, tx }: Commit): void {
+function forgetRuns({ ledger: { clock }, connector, tx }: Commit): void {
   const before = instant(clock.now() - keptDays * dayMs);
   const runs = { connector, kept: mostKept.runs - 1, before };
   tx.put(
@@ -337,7 +321,7 @@ interface StalePartition {
  * Due partitions stay, and so do owners of rows below a record until their deletion is done: when the record is
  * deleted, the rows are found by them.
  */
-async function forgetPartitions({ held: { connector }, current, tx }: Commit): Promise<void> {
+async function forgetPartitions({ connector, current, tx }: Commit): Promise<void> {
   const since = current.keepPartitionsSince;
   await transitions.abandon(tx, { connector, since });
   for (

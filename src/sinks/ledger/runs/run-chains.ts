@@ -9,11 +9,7 @@ import { SyncError } from '../../../core/errors.ts';
 import type { RunPlan } from '../../sink.ts';
 import { believedUntil, type ChainReading } from '../../decisions/becoming-due.ts';
 
-export async function newestRun(
-  tx: Tx,
-  connector: ConnectorName,
-  window: string,
-): Promise<EarlierRun | undefined> {
+export async function newestRun(tx: Tx, connector: ConnectorName, window: string) {
   return await tx.first<EarlierRun>(
     `SELECT run, origin, resume_at, scope, state, can_continue, is_full,
        EXISTS (SELECT 1 FROM _sync_counts AS counted WHERE counted.run = newest.run) AS has_stored,
