@@ -1,7 +1,8 @@
 import { hideSecrets, isPlainWord } from '../core/secret.ts';
 
 const maxLength = 300;
-const email = /[^\s@"'<>()]{1,64}@[^\s@"'<>()]{1,255}/g;
+/** Without the signs at its end, which belong to the sentence. */
+const email = /[^\s@"'<>()]{1,64}@[^\s@"'<>()]{0,254}[^\s@"'<>().,;:!?]/g;
 const bearer = /\bbearer\s+([\w.~+/=-]+)/gi;
 const assigned =
   /\b(password|secret|client_secret|access_token|token|api[_-]?key)(["']?\s*[:=]\s*["']?)([^\s"',;}]+)/gi;

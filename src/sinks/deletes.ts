@@ -59,4 +59,11 @@ export type Judgement =
       readonly record: PreparedRecord | null;
       /** Listings are known to leave such records out (a trashed page): that they did is no fault of the walk. */
       readonly isUnlisted: boolean;
+      /** The record is one that is put in quarantine: the walk met it, and did not recognize it. */
+      readonly isRefused: boolean;
     };
+
+/** That no walk met the row of the record does not mean that a listing lacked it. */
+export function isNoFault({ isUnlisted, isRefused }: Extract<Judgement, { verdict: 'there' }>): boolean {
+  return isUnlisted || isRefused;
+}

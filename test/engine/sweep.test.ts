@@ -421,6 +421,17 @@ describe('a row that looks deleted', () => {
     expect(tally.isDegraded()).toBe(false);
   });
 
+  it('withdraws nothing where get returns a record that the walk put in quarantine', async () => {
+    const deletes = fakeDeletes(missingRows(members, 1, needsGet), large);
+    const { report, tally } = await sweep(deletes, {
+      answers: (id) =>
+        member(id, { merge_fields: JSON.parse(`${'['.repeat(200)}${']'.repeat(200)}`) as JsonValue }),
+    });
+    expect(deletes.judged).toMatchObject([{ verdict: 'there', record: null, isRefused: true }]);
+    expect(report(members)).toMatchObject({ withdrawn: 0, deleted: 0 });
+    expect(tally.isDegraded()).toBe(false);
+  });
+
   it('stays unchanged if get returns another record or one that cannot be stored', async () => {
     const deletes = fakeDeletes(missingRows(members, 2, needsGet), large);
     const { report } = await sweep(deletes, {

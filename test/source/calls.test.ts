@@ -434,6 +434,7 @@ describe('JSON text', () => {
 describe('a redacted message', () => {
   it.each<[string, string]>([
     ['mail to ann.b+c@example.co.uk now', 'mail to [e-mail] now'],
+    ['revoked by ann@example.com. Make a new key', 'revoked by [e-mail]. Make a new key'],
     ['Authorization: Bearer abc.def.ghi', 'Authorization: Bearer [redacted]'],
     ['api_key=short1 and password: "hunter2"', 'api_key=[redacted] and password: "[redacted]"'],
     ['hash d41d8cd98f00b204e9800998ecf8427e', 'hash [redacted]'],

@@ -1,13 +1,18 @@
 import type { EntityName } from '../../core/names.ts';
 import type { Definition, Entity, Recursive } from '../../definitions/definition.ts';
-import type { EntityMissing, TombstoneChoice, Candidate, Judgement } from '../../sinks/deletes.ts';
+import {
+  isNoFault,
+  type EntityMissing,
+  type TombstoneChoice,
+  type Candidate,
+  type Judgement,
+} from '../../sinks/deletes.ts';
 import type { RowsOf, WithheldBecause } from '../../sinks/run-report.ts';
 import type { Guards } from '../plan-run.ts';
 import type { MissingTally } from '../run-tally.ts';
 import type { Run } from '../run.ts';
 import { wholeJson } from '../../core/canonical-json.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
-import type { PreparedRecord } from '../../core/records.ts';
 import { isUnlisted, whereInTree } from '../prepare/find-children.ts';
 import { isOfKind, isPartial, compilePrepare, recordShape } from '../prepare/prepare-record.ts';
 import { acceptEverything, refusing } from '../prepare/schema-policy.ts';
@@ -347,7 +352,7 @@ async function storeAnswers(
   tally.confirmed(entity.name, stored, counts);
   for (const { candidate, judgement } of answers) {
     onEvent({ kind: 'record-confirmed', entity: entity.name, verdict: judgement.verdict });
-    if (judgement.verdict === 'gone' || judgement.isUnlisted || candidate.wasVouchedFor) continue;
+    if (judgement.verdict === 'gone' || isNoFault(judgement) || candidate.wasVouchedFor) continue;
     const walk = wholeJson(candidate.params);
     if (!withdrawn.has(walk)) tally.withdrawn(entity.name);
     withdrawn.add(walk);
@@ -365,12 +370,14 @@ function compileReadConfirmed({ policies, entities }: Run, entity: Entity) {
   const variants = entities.get(entity.name)?.variants ?? [];
   const filters = new Set(variants.flatMap((variant) => Object.keys(variant)));
 
-  function placed(candidate: Candidate, answer: JsonValue): PreparedRecord | null {
-    if (!isOfKind(entity, answer)) return null;
+  function placed(candidate: Candidate, answer: JsonValue) {
+    const nothing = { record: null, isRefused: false };
+    if (!isOfKind(entity, answer)) return nothing;
     const prepared = prepare(answer, candidate.inject);
-    return prepared.kind === 'record' && prepared.record.keyText === candidate.keyText
-      ? prepared.record
-      : null;
+    if (prepared.kind === 'refused') {
+      return { record: null, isRefused: prepared.refused.keyText === candidate.keyText };
+    }
+    return prepared.record.keyText === candidate.keyText ? { ...nothing, record: prepared.record } : nothing;
   }
 
   return (candidate: Candidate, answer: JsonValue): Judgement => {
@@ -378,15 +385,17 @@ function compileReadConfirmed({ policies, entities }: Run, entity: Entity) {
     if (!isJsonObject(answer) || isPartial(entity, answer)) {
       return answer === null
         ? { row, verdict: 'gone' }
-        : { row, verdict: 'there', record: null, isUnlisted: false };
+        : { row, verdict: 'there', record: null, isUnlisted: false, isRefused: false };
     }
     const isLeftOut = isUnlisted(entity, answer);
     if (entity.recursive !== null) return judgeInTree(entity.recursive, candidate, answer, isLeftOut);
+    const { record, isRefused } = placed(candidate, answer);
     return {
       row,
       verdict: 'there',
-      record: placed(candidate, answer),
+      record,
       isUnlisted: isLeftOut || isHidden(filters, candidate, answer),
+      isRefused,
     };
   };
 }
@@ -402,7 +411,7 @@ function judgeInTree(
 ): Judgement {
   const place = isUnlisted ? 'in-none' : whereInTree(rules, answer, params[rules.param] ?? null);
   if (place === 'in-none') return { row, verdict: 'gone' };
-  return { row, verdict: 'there', record: null, isUnlisted: place === 'elsewhere' };
+  return { row, verdict: 'there', record: null, isUnlisted: place === 'elsewhere', isRefused: false };
 }
 
 /** The record lacks, or contradicts, a value that its partition's listing is filtered by. */

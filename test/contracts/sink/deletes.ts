@@ -51,7 +51,7 @@ function shows(
 
 /** Get has returned the record of a row; null: one that is not to be stored. */
 function there(asked: Candidate | undefined, record: PreparedRecord | null = null) {
-  return { row: asked?.row ?? 0, verdict: 'there' as const, record, isUnlisted: false };
+  return { row: asked?.row ?? 0, verdict: 'there' as const, record, isUnlisted: false, isRefused: false };
 }
 
 const key = (id: string): string => JSON.stringify(['a', id]);
@@ -552,13 +552,14 @@ export function deleting(kind: SinkKind): void {
     }
   });
 
-  it.each<[string, { readonly isUnlisted: boolean }, boolean]>([
+  it.each<[string, Partial<Extract<Judgement, { verdict: 'there' }>>, boolean]>([
     ['takes back the proof of a walk that missed what get returns', { isUnlisted: false }, true],
     ['lets the proof stand where listings leave the record out', { isUnlisted: true }, false],
-  ])('%s', async (_what, { isUnlisted }, isWithdrawn) => {
+    ['lets the proof stand where the walk put the record in quarantine', { isRefused: true }, false],
+  ])('%s', async (_what, judgement, isWithdrawn) => {
     const { asked, judge, sink, hand } = await fourMissing('get');
     const [second] = await asked(1);
-    await judge([{ ...there(second), isUnlisted }]);
+    await judge([{ ...there(second), ...judgement }]);
     const { partition: owner } = (await sink.history.explain(news, membersTable, key('1'))) ?? {};
     expect(owner?.fullAt === null).toBe(isWithdrawn);
     await hand.finish('degraded');
@@ -623,7 +624,7 @@ export function deleting(kind: SinkKind): void {
         const judged = asked.map(({ row }): Judgement =>
           random() < 0.5
             ? { row, verdict: 'gone' }
-            : { row, verdict: 'there', record: null, isUnlisted: random() < 0.5 },
+            : { row, verdict: 'there', record: null, isUnlisted: random() < 0.5, isRefused: false },
         );
         await sink.deletes.judge(lease, hand.run, members, judged);
         if (random() < 0.7) await hand.tombstone([members]);
@@ -978,7 +979,7 @@ export function orphans(kind: SinkKind): void {
     const judge = async (run: RunInHand['started']['run'], verdict: Judgement['verdict']) => {
       const asked = await sink.deletes.toConfirm(lease, run, pages, 9);
       expect(asked).toHaveLength(isUnlisted ? 1 : 0);
-      const said = { verdict, record: null, isUnlisted: true };
+      const said = { verdict, record: null, isUnlisted: true, isRefused: false };
       const judgements = asked.map(({ row: number }) => ({ row: number, ...said }));
       await sink.deletes.judge(lease, run, pages, judgements);
     };

@@ -483,7 +483,7 @@ export class History {
       member !== undefined && entity === members
         ? memberRecord(id, member)
         : record(entity === lists ? listsTable : blocksTable, { id });
-    return { row, verdict: 'there', record: hasRecord ? found : null, isUnlisted };
+    return { row, verdict: 'there', record: hasRecord ? found : null, isUnlisted, isRefused: false };
   }
 
   async #finish(run: RunId, counts: ReadonlyMap<EntityName, PageCounts>, isWhole: boolean): Promise<void> {

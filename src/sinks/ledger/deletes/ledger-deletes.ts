@@ -13,7 +13,14 @@ import {
   sweptToShared,
   type Needs,
 } from '../../decisions/missing-rows.ts';
-import type { Candidate, EndedPartition, EntityMissing, Judgement, TombstoneChoice } from '../../deletes.ts';
+import {
+  isNoFault,
+  type Candidate,
+  type EndedPartition,
+  type EntityMissing,
+  type Judgement,
+  type TombstoneChoice,
+} from '../../deletes.ts';
 import { parseParams } from '../../stored-json.ts';
 import { long, type Commit, type InLease, type Ledger } from '../ledger.ts';
 import type { Leftover } from '../partitions/due-partitions.ts';
@@ -147,7 +154,7 @@ async function judgeRows(commit: Commit, entity: EntityName, judgements: readonl
     const resting = await transitions.rest(tx, { ...of, keyHashes });
     transitions.dropInner(tx, { trees: resting.map(({ id }) => id) });
   }
-  const withdrawn = there.filter(({ isUnlisted, note }) => !isUnlisted && !note.isVouchedFor);
+  const withdrawn = there.filter((one) => !isNoFault(one) && !one.note.isVouchedFor);
   if (withdrawn.length > 0) {
     await transitions.withdraw(tx, { ids: withdrawn.map(({ note }) => note.partition) });
   }
