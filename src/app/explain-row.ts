@@ -32,7 +32,18 @@ type Reason =
   /** Its listing was not read, because nothing led to it: the listing of its parents was read for changes only. */
   | { readonly kind: 'not-led-to' };
 
-export type Explanation = NonNullable<Awaited<ReturnType<typeof explanationIn>>>;
+interface Known {
+  readonly row: RowHistory;
+  /** The run that wrote it last; null where it is past its retention. */
+  readonly changedBy: RunSummary | null;
+  readonly lastSync: RunSummary | null;
+  /** The record's own change value, where the entity has one. */
+  readonly changeValue: Instant | null;
+}
+
+export interface Explanation extends Known {
+  readonly reason: Reason;
+}
 
 /**
  * Explains from one state of the sink. `explanation` null: the key is not stored; `purged` says then when and by whom
@@ -66,67 +77,44 @@ async function explanationIn(
   { connector, entity, table }: EntityTarget,
   keyText: string,
   mostChars?: number,
-) {
+): Promise<Explanation | null> {
   const { history } = reader;
   await checkCopied(history, connector.name);
   const row = await history.explain(connector.name, table, keyText, mostChars);
   if (row === null) return null;
   const { incremental } = entity;
   const fields =
-    incremental === null
-      ? null
-      : await storedFields(reader, connector.name, table.entity, keyText, incremental.field);
-  const span =
-    incremental === null || fields === null
-      ? null
-      : compileChangeSpan(incremental)(Object.fromEntries(fields));
-  const changeValue = span === null ? null : new Date(span.highestMs).toISOString();
+    incremental && (await storedFields(reader, connector.name, table.entity, keyText, incremental.field));
+  const span = incremental && fields && compileChangeSpan(incremental)(Object.fromEntries(fields));
+  const changeValue = span && new Date(span.highestMs).toISOString();
   const [lastSync = null] = await history.runs({ connector: connector.name, kind: 'sync', limit: 1 });
-  const changedBy = await history.run(row.changedByRun);
-  const reason = await reasonOf(row, { history, lastSync, changedBy, walked: entity.name, changeValue });
-  return {
-    row,
-    /** The run that wrote it last; null where it is past its retention. */
-    changedBy,
-    lastSync,
-    /** The record's own change value, where the entity has one. */
-    changeValue,
-    reason,
-  };
+  const known = { row, changedBy: await history.run(row.changedByRun), lastSync, changeValue };
+  return { ...known, reason: await reasonOf(known, entity.name, history) };
 }
 
-interface Known {
-  readonly history: LedgerReader;
-  readonly lastSync: RunSummary | null;
-  readonly changedBy: RunSummary | null;
-  readonly walked: EntityName;
-  readonly changeValue: Instant | null;
-}
-
-async function reasonOf(row: RowHistory, known: Known): Promise<Reason> {
-  const { partition, changedByRun } = row;
-  const { lastSync, walked, changeValue } = known;
+async function reasonOf(known: Known, walked: EntityName, history: LedgerReader): Promise<Reason> {
+  const { row, lastSync, changeValue } = known;
+  const { partition } = row;
   if (lastSync === null) return { kind: 'no-sync' };
   if (partition === null) return { kind: 'no-partition' };
   if (partition.isGone) return { kind: 'parent-gone' };
   if (partition.dueSince !== null) return { kind: partition.failure === null ? 'due' : 'set-aside' };
-  if (await wasSealedBy(partition, lastSync, known.history)) {
-    if (partition.mode !== 'incremental') return { kind: 'full', isMet: wasMet(row, partition, known) };
+  if (await wasSealedBy(partition, lastSync, history)) {
+    if (partition.mode !== 'incremental') return { kind: 'full', isMet: wasMet(known, partition) };
     const { watermark } = partition;
-    if (changedByRun === partition.sealedRun) return { kind: 'incremental', isMet: true };
+    if (row.changedByRun === partition.sealedRun) return { kind: 'incremental', isMet: true };
     const isMet = changeValue === null || watermark === null ? null : changeValue >= watermark;
     return { kind: 'incremental', isMet };
   }
   const wasRead =
     lastSync.report === null || lastSync.report.entities.some(({ entity }) => entity === walked);
   if (!wasRead) return { kind: 'not-selected' };
-  return partition.marker !== null && partition.foundAt >= lastSync.startedAt
-    ? { kind: 'marker' }
-    : { kind: 'not-led-to' };
+  const isMarked = partition.marker !== null && partition.foundAt >= lastSync.startedAt;
+  return { kind: isMarked ? 'marker' : 'not-led-to' };
 }
 
 /** A walk before the undo did not meet a row that a person has restored since: that is why it had been deleted. */
-function wasMet(row: RowHistory, { sealedAt }: PartitionHistory, { changedBy }: Known): boolean {
+function wasMet({ row, changedBy }: Known, { sealedAt }: PartitionHistory): boolean {
   const wasUndone = changedBy?.kind === 'undo' && row.changedAt > (sealedAt ?? '');
   return row.missing === null && row.deletedAt === null && !wasUndone;
 }

@@ -1,15 +1,15 @@
 import { wholeJson } from '../core/canonical-json.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
+import { isJsonArray, isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
 import type { Column } from '../core/records.ts';
 import { usage } from '../core/errors.ts';
 import { describeTables } from '../definitions/describe-tables.ts';
 import { type EntityTarget, targetsOf } from '../settings/choices.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
-import type { ShownRows, StatedAnswer } from '../search/search-target.ts';
+import type { ShownRows } from '../search/search-target.ts';
 import type { ShownValue } from '../search/field-value.ts';
 import { openExistingHistory } from '../sinks/registry.ts';
-import { recordKey } from './stored-fields.ts';
+import { integerOf, recordKey } from './stored-fields.ts';
 import type { Searches } from './stored-search.ts';
 
 /* Stored records as a person looks at them: rows, one record, and the records above and below it. */
@@ -27,7 +27,7 @@ export interface RecordsWorld {
   readonly program: string;
 }
 
-interface AskedRows extends Omit<ShownRows, 'of'> {
+interface AskedRows extends Pick<ShownRows, 'which' | 'mostChars'>, Partial<Pick<ShownRows, 'since'>> {
   readonly filter: JsonObject | null;
   readonly limit: number;
   /** `name:asc`, or empty: in the order of arrival. */
@@ -37,20 +37,23 @@ interface AskedRows extends Omit<ShownRows, 'of'> {
   readonly columns?: readonly string[];
 }
 
-/** One page of rows. A column that a mask covers is not read, whatever is stored in it. */
+/**
+ * One page of rows, and the statement that gives them in the sink, but for its limit; null where there is no plain one. A
+ * column that a mask covers is not read, whatever is stored in it.
+ */
 export async function readRows(world: RecordsWorld, target: EntityTarget, asked: AskedRows) {
-  const { filter, limit, sort = '', cursor = '', columns, ...rows } = asked;
+  const { filter, which, since = '', mostChars, limit, sort = '', cursor = '', columns } = asked;
   const masked = maskedColumns(target);
   const only = target.table.columns.map(({ name }) => name).filter((name) => !masked.has(name));
   const [, by = '', direction = 'asc'] = /^(.+):(asc|desc)$/s.exec(sort) ?? [];
-  const answer = await world.searches.search({
+  const { data, meta, table } = await world.searches.search({
     target,
-    rows,
+    rows: { which, since, mostChars },
     only: masked.size === 0 ? null : new Set(only),
     params: {
       query: {
-        ...(filter === null ? {} : { filter }),
-        ...(by === '' ? {} : { sort: [member(by, direction)] }),
+        ...(filter && { filter }),
+        ...(by === '' ? {} : { sort: [{ [by]: direction }] }),
       },
       limit,
       ...(cursor === '' ? {} : { cursor }),
@@ -61,23 +64,59 @@ export async function readRows(world: RecordsWorld, target: EntityTarget, asked:
     ofNothing: 'Run its connector first.',
   });
   return {
-    rows: answer.data.map(shownRecord),
-    next: answer.meta.cursor,
-    table: answer.table ?? null,
+    // `as`: a search for people gives every value as a `ShownValue`.
+    rows: data.map((one): ShownRecord => new Map(Object.entries(one) as unknown as [string, ShownValue][])),
+    next: meta.cursor,
+    columns: [...new Set([...target.table.columns, ...(table?.columns ?? [])].map(({ name }) => name))],
     masked,
+    sql: table ? sqlOf(target, table.name, asked) : null,
   };
+}
+
+const rowsInSql = {
+  all: '',
+  stored: '_deleted_at IS NULL',
+  deleted: '_deleted_at IS NOT NULL',
+  changed: null,
+  missing: null,
+};
+
+function sqlOf({ connector: { sink } }: EntityTarget, table: string, { which, filter }: AskedRows) {
+  const conditions = [rowsInSql[which], ...(filter === null ? [] : conditionsInSql(filter))];
+  if (sink.type === 'jsonl' || conditions.includes(null)) return null;
+  const name = sink.type === 'postgres' ? `${quoted(sink.schema)}.${quoted(table)}` : quoted(table);
+  const where = conditions.filter((part) => part !== '').join(' AND ');
+  return `SELECT * FROM ${name}${where === '' ? '' : ` WHERE ${where}`}`;
+}
+
+/** Conditions that all hold; null for what plain SQL does not say. The search has checked the filter. */
+function conditionsInSql(filter: JsonObject): readonly (string | null)[] {
+  return Object.entries(filter).flatMap(([operator, operand]) => {
+    const sign = signs.get(operator);
+    if (sign !== undefined && isJsonObject(operand)) {
+      return Object.entries(operand).map(([name, value]) => comparisonInSql(name, sign, value));
+    }
+    if (operator !== 'and' || !isJsonArray(operand)) return [null];
+    return operand.flatMap((one) => (isJsonObject(one) ? conditionsInSql(one) : [null]));
+  });
+}
+
+function comparisonInSql(name: string, sign: string, value: JsonValue): string | null {
+  if (sign === '!=' || name.includes('.')) return null;
+  if (value === null) return sign === '=' ? `${quoted(name)} IS NULL` : null;
+  // A control character could leave the statement when it is pasted into a terminal.
+  if (typeof value === 'object' || /\p{C}/u.test(String(value))) return null;
+  const written = typeof value === 'string' ? `'${value.replaceAll("'", "''")}'` : String(value);
+  return `${quoted(name)} ${sign} ${written}`;
+}
+
+function quoted(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
 }
 
 /** A value as an address, a key and a cell write it; empty for none. */
 export function plainText(value: JsonValue | undefined): string {
   return typeof value === 'string' ? value : value === null || value === undefined ? '' : wholeJson(value);
-}
-
-export type ShownTable = StatedAnswer['table'];
-
-/** `as`: a search for people gives every value as a `ShownValue`. */
-function shownRecord(record: JsonObject): ShownRecord {
-  return new Map(Object.entries(record) as unknown as readonly [string, ShownValue][]);
 }
 
 /** The record with the key, deleted or not; null: none is stored. Throws USAGE where it is no key of the table. */
@@ -88,67 +127,55 @@ export async function readRecord(
   mostChars: number,
 ) {
   const { keyText, fields } = recordKey(target.table, key, { flag: 'key', each: 'key.<name>=<value>' });
-  const filter = { and: [...fields].map(([name, value]) => ({ eq: member(name, value) })) };
-  const found = await readRows(world, target, { which: 'all', since: '', mostChars, filter, limit: 5 });
+  const asked = { which: 'all', mostChars, filter: equalTo(fields), limit: 5 } as const;
+  const { rows, ...found } = await readRows(world, target, asked);
   // Times that are written in several ways count as equal in a search.
-  const record = found.rows.find((row) =>
+  const record = rows.find((row) =>
     [...fields].every(([name, value]) => plainText(row.get(name)?.[0]) === plainText(value)),
   );
   const hasMask = target.connector.masks.has(target.entity.name);
-  return { record: record ?? null, key: fields, keyText, table: found.table, masked: found.masked, hasMask };
+  return { ...found, record: record ?? null, key: fields, keyText, hasMask };
 }
 
 /** Entities whose rows the record leads to or comes from, as their joins say: columns of theirs, and its values. */
 export function relativesOf(target: EntityTarget, record: ShownRecord) {
   const { connector, table } = target;
-  const joinsOf = (one: EntityTarget) => {
-    const parents = one.entity.parents
-      .map(({ entity }) => entity)
-      .filter((name) => connector.entities.has(name));
-    return describeTables(one.entity, parents).find(({ entity }) => entity === one.table.entity)?.joins ?? [];
-  };
-  const values = (names: readonly string[], as: readonly string[]): ReadonlyMap<string, JsonValue> | null => {
-    const found = names.map((name, index) => [as[index] ?? '', record.get(name)] as const);
-    const whole = found.flatMap(([name, value]) =>
-      value === undefined || value[1] > 0 || value[0] === null ? [] : [[name, value[0]] as const],
-    );
-    return whole.length === names.length ? new Map(whole) : null;
-  };
   const all = targetsOf(connector);
+  const joinsOf = ({ entity, table: of }: EntityTarget) => {
+    const parents = entity.parents.map((one) => one.entity).filter((name) => connector.entities.has(name));
+    return describeTables(entity, parents).find((one) => one.entity === of.entity)?.joins ?? [];
+  };
+  /** The record's values of these columns under other names; none where one of them is absent or cut. */
+  const related = (to: EntityTarget | undefined, from: readonly string[], names: readonly string[]) => {
+    const values = from.flatMap((column, index): readonly (readonly [string, JsonValue])[] => {
+      const [value, size] = record.get(column) ?? [null, 0];
+      return value === null || size > 0 ? [] : [[names[index] ?? '', value]];
+    });
+    return to === undefined || values.length < from.length ? [] : [{ target: to, values: new Map(values) }];
+  };
   const above = joinsOf(target).flatMap(({ columns, parent, parentColumns }) => {
     const found = all.find((one) => one.table.entity === parent);
-    const key = found?.table.key.join() === parentColumns.join() ? values(columns, parentColumns) : null;
-    return found === undefined || key === null ? [] : [{ target: found, values: key }];
+    return found?.table.key.join() === parentColumns.join() ? related(found, columns, parentColumns) : [];
   });
-  const read = all.filter(({ entity }) => connector.entities.has(entity.name));
-  const below = read.flatMap((one) =>
-    joinsOf(one).flatMap(({ columns, parent, parentColumns }) => {
-      const found = parent === table.entity ? values(parentColumns, columns) : null;
-      return found === null ? [] : [{ target: one, values: found }];
-    }),
-  );
+  const below = all
+    .filter(({ entity }) => connector.entities.has(entity.name))
+    .flatMap((one) =>
+      joinsOf(one).flatMap(({ columns, parent, parentColumns }) =>
+        parent === table.entity ? related(one, parentColumns, columns) : [],
+      ),
+    );
   return { above, below };
 }
 
 /** Columns of which a rule of a mask covers the value or a part of it. */
-export function maskedColumns({ connector, entity, table, isExploded }: EntityTarget): ReadonlySet<string> {
-  const rules = connector.masks.get(entity.name)?.rules;
-  if (rules === undefined) return new Set();
-  const paths = [...rules.fields].filter(([, rule]) => rule.kind !== 'keep').map(([path]) => path.split('.'));
-  const isIn = (name: string, place: number, path: readonly string[]): boolean =>
-    path[place] === name || path[place] === '*';
-  return new Set(
-    table.columns
-      .map(({ name }) => name)
-      .filter((name) => !table.key.includes(name))
-      .filter((name) =>
-        paths.some(
-          (path) =>
-            isIn(name, 0, path) ||
-            (isExploded && isIn(entity.explode?.field ?? '', 0, path) && isIn(name, 1, path)),
-        ),
-      ),
-  );
+function maskedColumns({ connector, entity, table, isExploded }: EntityTarget): ReadonlySet<string> {
+  const fields = [...(connector.masks.get(entity.name)?.rules.fields ?? [])];
+  const paths = fields.filter(([, rule]) => rule.kind !== 'keep').map(([path]) => path.split('.'));
+  const covers = ([first, second]: readonly string[], name: string): boolean =>
+    [name, '*'].includes(first ?? '') ||
+    (isExploded && [entity.explode?.field, '*'].includes(first) && [name, '*'].includes(second ?? ''));
+  const names = table.columns.map(({ name }) => name).filter((name) => !table.key.includes(name));
+  return new Set(names.filter((name) => paths.some((path) => covers(path, name))));
 }
 
 /** How the entities of a connector stand in its sink; null where nothing is stored. */
@@ -168,9 +195,15 @@ const mostOfRefused = 4_000;
 
 // --- Filters as people type them
 
-const mostWords = 4;
-/** Conditions of one search, without those that join them. */
-const mostConditions = 56;
+/** The operators of searches, and what people type for them. */
+const signs = new Map([
+  ['eq', '='],
+  ['neq', '!='],
+  ['gte', '>='],
+  ['gt', '>'],
+  ['lte', '<='],
+  ['lt', '<'],
+]);
 
 /**
  * Reads a filter: JSON in the language of searches, `status = paid and total > 100`, or words that a record must have.
@@ -180,41 +213,30 @@ export function readTypedFilter(target: EntityTarget, text: string): JsonObject 
   const typed = text.trim();
   if (typed === '') return null;
   if (typed.startsWith('{')) return readJsonFilter(typed);
-  const { columns } = target.table;
-  const parts = typed
-    .split(/\s+and\s+/i)
-    .map((part) => /^([^\s=!<>]+)\s*(!=|>=|<=|=|>|<)\s*(.*)$/s.exec(part));
-  const compared = parts.flatMap((part) => {
-    const [, name = '', sign = '', value = ''] = part ?? [];
-    const column = columns.find((one) => one.name === name || name.startsWith(`${one.name}.`));
-    return column === undefined
-      ? []
-      : [member(operators.get(sign) ?? '', member(name, valueOf(column, name, value)))];
+  const parts = typed.split(/\s+and\s+/i);
+  const and = parts.flatMap((part): readonly JsonObject[] => {
+    const [, name = '', sign, value = ''] = /^([^\s=!<>]+)\s*(!=|>=|<=|=|>|<)\s*(.*)$/s.exec(part) ?? [];
+    const column = target.table.columns.find((one) => one.name === name || name.startsWith(`${one.name}.`));
+    const [operator = ''] = [...signs].find(([, one]) => one === sign) ?? [];
+    return column === undefined ? [] : [{ [operator]: { [name]: valueOf(column, name, value) } }];
   });
-  return compared.length === parts.length ? { and: compared } : wordFilter(target, typed);
+  return and.length === parts.length ? { and } : wordFilter(target, typed);
 }
 
-const operators = new Map([
-  ['=', 'eq'],
-  ['!=', 'neq'],
-  ['>', 'gt'],
-  ['>=', 'gte'],
-  ['<', 'lt'],
-  ['<=', 'lte'],
-]);
+/** Rows that have these values. */
+export function equalTo(values: ReadonlyMap<string, JsonValue>): JsonObject {
+  return { and: [...values].map(([name, value]) => ({ eq: { [name]: value } })) };
+}
 
 function readJsonFilter(text: string): JsonObject {
-  let filter: unknown;
+  const example = 'Example: {"eq": {"status": "sent"}}';
   try {
-    filter = JSON.parse(text);
+    // `as`: an object, since it begins with a brace.
+    return JSON.parse(text) as JsonObject;
   } catch (error) {
     const why = error instanceof Error ? error.message : '';
-    throw usage(`The filter begins with { but is no JSON: ${why}. Example: {"eq": {"status": "sent"}}`);
+    throw usage(`The filter begins with { but is no JSON: ${why}. ${example}`);
   }
-  // `as`: it was JSON.
-  const value = filter as JsonValue;
-  if (isJsonObject(value)) return value;
-  throw usage('The filter is no JSON object. Example: {"eq": {"status": "sent"}}');
 }
 
 function valueOf({ name: column, type }: Column, name: string, text: string): JsonValue {
@@ -225,97 +247,28 @@ function valueOf({ name: column, type }: Column, name: string, text: string): Js
   if (name === column && (type === 'integer' || type === 'number') && !isNumber) {
     throw usage(`${name}: expected a number, got "${text}".`);
   }
-  if (isNumber) return Number.isSafeInteger(Number(text)) || text.includes('.') ? Number(text) : BigInt(text);
+  if (isNumber) return text.includes('.') ? Number(text) : integerOf(text);
   return text === 'true' || text === 'false' ? text === 'true' : bare;
 }
 
+const mostWords = 4;
+/** Conditions of one search, without those that join them. */
+const mostConditions = 56;
+
 /** Every word must be a word of some text, or a number of some column. */
 function wordFilter(target: EntityTarget, typed: string): JsonObject {
-  const words = [...new Set(typed.split(/[^\p{L}\p{N}\p{M}]+/u).filter((word) => word !== ''))].slice(
-    0,
-    mostWords,
-  );
+  const words = [...new Set(typed.match(/[\p{L}\p{N}\p{M}]+/gu))].slice(0, mostWords);
   if (words.length === 0) throw usage('The filter has no letter and no digit to look for.');
   const masked = maskedColumns(target);
-  const columns = target.table.columns.filter(({ name }) => !masked.has(name));
+  const columns = target.table.columns.filter(({ name, type }) => !masked.has(name) && type !== 'boolean');
   const each = Math.floor(mostConditions / words.length);
   return {
-    and: words.map((word) => ({
-      or: columns
-        .flatMap(({ name, type }): readonly JsonObject[] => {
-          if (type === 'boolean') return [];
-          if (type !== 'integer' && type !== 'number') return [{ keyword: member(name, word) }];
-          return /^\d{1,15}$/.test(word) ? [{ eq: member(name, Number(word)) }] : [];
-        })
-        .slice(0, each),
-    })),
+    and: words.map((word) => {
+      const conditions = columns.flatMap(({ name, type }): readonly JsonObject[] => {
+        if (type !== 'integer' && type !== 'number') return [{ keyword: { [name]: word } }];
+        return /^\d{1,15}$/.test(word) ? [{ eq: { [name]: Number(word) } }] : [];
+      });
+      return { or: conditions.slice(0, each) };
+    }),
   };
-}
-
-/** A null prototype lets a field called `__proto__` be an ordinary name. */
-function member(name: string, value: JsonValue): JsonObject {
-  return Object.assign(Object.create(null) as JsonObject, Object.fromEntries([[name, value]]));
-}
-
-// --- SQL
-
-/**
- * A statement that gives these rows in the sink; null where its filter, or a value that cannot be typed safely, has no
- * plain SQL.
- */
-export function sqlOf(
-  { connector: { sink } }: EntityTarget,
-  table: ShownTable | null | undefined,
-  { which, filter, limit }: Pick<AskedRows, 'which' | 'filter' | 'limit'>,
-): string | null {
-  const places = {
-    all: '',
-    stored: '_deleted_at IS NULL',
-    deleted: '_deleted_at IS NOT NULL',
-    changed: null,
-    missing: null,
-  };
-  const chosen = places[which];
-  const conditions = filter === null ? '' : sqlCondition(filter);
-  if (sink.type === 'jsonl' || !table || chosen === null || conditions === null) return null;
-  const name =
-    sink.type === 'postgres'
-      ? `${quotedName(sink.schema)}.${quotedName(table.name)}`
-      : quotedName(table.name);
-  const where = [chosen, conditions].filter((part) => part !== '').join(' AND ');
-  return `SELECT * FROM ${name}${where === '' ? '' : ` WHERE ${where}`} LIMIT ${limit}`;
-}
-
-const sqlSigns = new Map([
-  ['eq', '='],
-  ['gt', '>'],
-  ['gte', '>='],
-  ['lt', '<'],
-  ['lte', '<='],
-]);
-
-/** SQL of an `and` of comparisons with plain values, as `readTypedFilter` makes them; null for anything else. */
-function sqlCondition(filter: JsonObject): string | null {
-  const { and } = filter;
-  if (!Array.isArray(and) || Object.keys(filter).length !== 1) return null;
-  const parts = (and as readonly JsonValue[]).map((condition) => {
-    const [[operator, fields] = ['', null], ...others] = isJsonObject(condition)
-      ? Object.entries(condition)
-      : [];
-    const [[name, value] = ['', null], ...more] = isJsonObject(fields) ? Object.entries(fields) : [];
-    const sign = sqlSigns.get(operator);
-    const isPlain = others.length + more.length === 0 && sign !== undefined && !name.includes('.');
-    if (!isPlain) return null;
-    if (value === null) return sign === '=' ? `${quotedName(name)} IS NULL` : null;
-    if (typeof value === 'string') {
-      // A control character could leave the statement when it is pasted into a terminal.
-      return /\p{C}/u.test(value) ? null : `${quotedName(name)} ${sign} '${value.replaceAll("'", "''")}'`;
-    }
-    return typeof value === 'object' ? null : `${quotedName(name)} ${sign} ${String(value)}`;
-  });
-  return parts.includes(null) ? null : parts.join(' AND ');
-}
-
-function quotedName(name: string): string {
-  return `"${name.replaceAll('"', '""')}"`;
 }

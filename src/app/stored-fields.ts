@@ -1,4 +1,4 @@
-import { readJson, type JsonValue } from '../core/json.ts';
+import { readJson, readJsonIfWhole, type JsonValue } from '../core/json.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
 import { type ColumnValue, type EntityTable, type FieldType, keyTextOf } from '../core/records.ts';
 import { usage } from '../core/errors.ts';
@@ -92,39 +92,30 @@ export function recordKey(
   }
   const missing = table.key.filter((name) => !given.has(name));
   if (missing.length > 0) throw usage(`${flag}: ${expected}; missing: ${missing.join(', ')}.`);
-  /** Key field -> value, in the table's order. */
-  const fields: ReadonlyMap<string, JsonValue> = new Map(
-    table.key.map((name) => [name, valueOf(table, `${flag} ${name}`, name, given.get(name) ?? '')]),
-  );
-  const values = [...fields].map(
-    ([name, value]) => toColumnValue({ type: typeOf(table, name) }, value) ?? null,
-  );
-  return { keyText: keyTextOf(values), fields };
-}
-
-/** The type of a column; keys name only existing columns. */
-function typeOf({ columns }: EntityTable, name: string): FieldType {
-  return columns.find((column) => column.name === name)?.type ?? 'string';
-}
-
-function valueOf(table: EntityTable, at: string, name: string, text: string): JsonValue {
-  const type = typeOf(table, name);
-  const value = parsed(type, text);
-  if (value === undefined || toColumnValue({ type }, value) === undefined) {
-    throw usage(`${at}: expected ${type}, got "${text}".`);
-  }
-  return value;
+  // Keys name only existing columns.
+  const parts = table.key.map((name) => {
+    const type = table.columns.find((column) => column.name === name)?.type ?? 'string';
+    const text = given.get(name) ?? '';
+    const value = parsed(type, text);
+    const stored = value === undefined ? undefined : toColumnValue({ type }, value);
+    if (value === undefined || stored === undefined) {
+      throw usage(`${flag} ${name}: expected ${type}, got "${text}".`);
+    }
+    return { name, value, stored };
+  });
+  return {
+    keyText: keyTextOf(parts.map(({ stored }) => stored)),
+    /** Key field -> value, in the table's order. */
+    fields: new Map(parts.map(({ name, value }) => [name, value])),
+  };
 }
 
 function parsed(type: FieldType, text: string): JsonValue | undefined {
   switch (type) {
     case 'string':
       return text;
-    case 'integer': {
-      if (!/^-?\d{1,20}$/.test(text)) return undefined;
-      const value = Number(text);
-      return Number.isSafeInteger(value) ? value : BigInt(text);
-    }
+    case 'integer':
+      return /^-?\d{1,20}$/.test(text) ? integerOf(text) : undefined;
     case 'number':
       return /^-?\d+(\.\d+)?([eE][+-]?\d+)?$/.test(text) ? Number(text) : undefined;
     case 'boolean':
@@ -132,14 +123,11 @@ function parsed(type: FieldType, text: string): JsonValue | undefined {
     case 'object':
     case 'array':
     case 'any':
-      return parsedJson(text);
+      return readJsonIfWhole(text);
   }
 }
 
-function parsedJson(text: string): JsonValue | undefined {
-  try {
-    return JSON.parse(text) as JsonValue;
-  } catch {
-    return undefined; // The caller's error says what was expected.
-  }
+/** An integer from its digits; a bigint where a double cannot hold it. */
+export function integerOf(digits: string): number | bigint {
+  return Number.isSafeInteger(Number(digits)) ? Number(digits) : BigInt(digits);
 }

@@ -155,7 +155,7 @@ interface PlacedEntity {
 }
 
 /** Entities below those that lead to them, then stored data of others. */
-function entityTree(
+export function entityTree(
   { entities, definition }: ConnectorSettings,
   { status }: Pick<StoredConnector, 'status'>,
 ): readonly PlacedEntity[] {

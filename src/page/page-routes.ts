@@ -28,8 +28,7 @@ import {
   problemPage,
   sendPage,
 } from './layout.ts';
-import { dataPage, firstEntity, readDataQuery, wholeValue } from './data-page.ts';
-import { dataListPage, findPage } from './find-page.ts';
+import { dataListPage, dataPage, findPage, firstEntity, readDataQuery, wholeValue } from './data-page.ts';
 import { liveRoute } from '../monitor/live-stream.ts';
 import { emptyPage, overviewPage, overviewSorts, overviewStates, readOverviewPage } from './overview-page.ts';
 import { readRunsPage, runGroups, runPage, runsPage } from './run-page.ts';
@@ -207,11 +206,12 @@ function pageRoutes(
     const { name, entity } = await firstEntity(connectorNamed(settings, connector));
     return reply.redirect(`data/${name}/${entity}`, 303);
   });
-  show('/data/:name/:entity', async ({ params, query }, now, reply) => {
+  show('/data/:name/:entity', async ({ params, query, url }, now, reply) => {
     const { name, entity } = pathParams.parse(params);
     const target = entityTarget(settings, `${name}/${entity}`);
     const { whole } = textQuery.parse(query);
-    const given = { ...reading(reply), settings, target, query: readDataQuery(query) };
+    const asked = readDataQuery(new URL(`http://here${url}`).searchParams);
+    const given = { ...reading(reply), settings, target, query: asked };
     if (whole !== '' && maySeeValues(now)) {
       const headers = { 'content-type': 'text/plain; charset=utf-8', 'x-content-type-options': 'nosniff' };
       return reply.headers(headers).send(await wholeValue(given, whole));

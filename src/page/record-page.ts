@@ -1,17 +1,10 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
 import { type Explanation, explainRow } from '../app/explain-row.ts';
-import {
-  plainText,
-  type readRecord,
-  readRows,
-  type RecordsWorld,
-  relativesOf,
-  type ShownValue,
-  sqlOf,
-} from '../app/shown-records.ts';
+import { equalTo, plainText, type readRecord, readRows, relativesOf } from '../app/shown-records.ts';
+import type { RecordsWorld, ShownValue } from '../app/shown-records.ts';
 import { wholeJson } from '../core/canonical-json.ts';
 import { SyncError } from '../core/errors.ts';
-import { isJsonArray, isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
+import { isJsonArray, type JsonValue } from '../core/json.ts';
 import { type EntityTarget, targetsOfConnector } from '../settings/choices.ts';
 import type { LocalSettings } from '../settings/settings.ts';
 import type { RowVersion } from '../sinks/readings.ts';
@@ -19,11 +12,20 @@ import { count, counted, printable, printableWithin } from '../telemetry/format.
 import { explanationFacts, purgedText } from '../wording/connector-text.ts';
 import { actLink, facts, moment, type PageWorld, state } from './layout.ts';
 
-export type OpenRecord = Awaited<ReturnType<typeof readRecord>>;
+type OpenRecord = Awaited<ReturnType<typeof readRecord>>;
+type Values = ReadonlyMap<string, JsonValue>;
 
 interface Given extends RecordsWorld {
   readonly settings: LocalSettings;
   readonly target: EntityTarget;
+  readonly world: PageWorld;
+}
+
+/** A stored record, how it came to be as it is, and the texts that the terminal has for it, by their names. */
+interface Explained extends Given {
+  readonly open: OpenRecord;
+  readonly explanation: Explanation;
+  readonly told: ReadonlyMap<string, string>;
 }
 
 const root = '../../';
@@ -38,42 +40,50 @@ export async function recordPane(
   given: Given,
   open: OpenRecord,
   { close, whole }: { readonly close: string; readonly whole: string },
-  world: PageWorld,
 ): Promise<SafeHtml> {
-  const { target } = given;
-  const { record, keyText, table } = open;
+  const { target, program } = given;
+  const { explanation, purged } = await explainRow(target, open.keyText, charsOfDifference);
   const title = printableWithin(keyTitle(open), 60);
-  const { explanation, purged } = await explainRow(target, keyText, charsOfDifference);
-  const look = explanation === null ? '' : rowState(explanation);
-  const filter = { and: [...open.key].map(([name, value]) => ({ eq: { [name]: value } })) };
-  const sql = record === null ? null : sqlOf(target, table, { which: 'all', filter, limit: 1 });
-  return html`<aside class="panel record" id="record" aria-label="Record ${title}">
-    <header class="toolbar">
-      <h1>${title}</h1>
-      ${look}<a class="btn low end" href="${close}">Close</a>
-    </header>
-    ${
-      record === null || explanation === null
-        ? html`<p role="status">
-            ${purged === null ? 'No record with this key is stored.' : printable(`It ${purgedText(purged)}`)}
-          </p>`
-        : html`${whySection(given, explanation, world)} ${valuesSection(open, target, whole, world)}
-          ${historySection(explanation, open, world)} ${await originSection(given, open, explanation, world)}`
-    }
-    ${
-      sql === null
-        ? ''
-        : html`<div>
-            <button type="button" class="low" data-copy="#record-sql" hidden>Copy as SQL</button
-            ><code id="record-sql" class="unseen">${sql}</code>
-          </div>`
-    }
-  </aside>`;
+  const pane = (look: SafeHtml | string, content: SafeHtml): SafeHtml =>
+    html`<aside class="panel record" id="record" aria-label="Record ${title}">
+      <header class="toolbar">
+        <h1>${title}</h1>
+        ${look}<a class="btn low end" href="${close}">Close</a>
+      </header>
+      ${content}
+    </aside>`;
+  if (open.record === null || explanation === null) {
+    const why = purged === null ? 'No record with this key is stored.' : `It ${purgedText(purged)}`;
+    return pane('', html`<p role="status">${printable(why)}</p>`);
+  }
+  const told = new Map(explanationFacts(target, explanation, program));
+  const explained = { ...given, open, explanation, told };
+  const copied =
+    open.sql &&
+    html`<div>
+      <button type="button" class="low" data-copy="#record-sql" hidden>Copy as SQL</button
+      ><code id="record-sql" class="unseen">${open.sql} LIMIT 1</code>
+    </div>`;
+  return pane(
+    rowState(explanation),
+    html`${whySection(explained)} ${valuesSection(explained, whole)} ${historySection(explained)}
+    ${await originSection(explained)} ${copied ?? ''}`,
+  );
 }
 
 /** A record's key as people read it. */
-export function keyTitle({ key }: Pick<OpenRecord, 'key'>): string {
+export function keyTitle({ key }: { readonly key: Values }): string {
   return [...key.values()].map(plainText).join(' · ');
+}
+
+/** The address of a record; `from`: that of the overview. */
+export function recordAddress(from: string, { name }: EntityTarget, key: Values): string {
+  return `${from}data/${name}?${new URLSearchParams(keyQuery(key)).toString()}`;
+}
+
+/** The key of an open record, as parts of an address. */
+export function keyQuery(key: Values): [string, string][] {
+  return [...key].map(([name, value]) => [`key.${name}`, plainText(value)]);
 }
 
 function rowState({ row }: Explanation): SafeHtml {
@@ -81,31 +91,25 @@ function rowState({ row }: Explanation): SafeHtml {
   return row.missing === null ? state('ok', 'Stored') : state('warn late', 'Looks deleted');
 }
 
-function whySection(
-  { target, program }: Given,
-  explanation: Explanation,
-  world: PageWorld,
-): SafeHtml | string {
-  const { row } = explanation;
-  if (row.deletedAt === null && row.missing === null) return '';
-  const told = new Map(explanationFacts(target, explanation, program));
-  const isWithheld = row.missing?.needs === 'nothing';
+function whySection({ target, world, told, explanation: { row } }: Explained): SafeHtml | string {
+  const { deletedAt, missing } = row;
+  if (deletedAt === null && missing === null) return '';
   // The act beside it stands for the command.
-  const [missing = ''] = (told.get('looks deleted') ?? '').split('; to delete them:');
-  const act = actLink(
-    world,
-    root,
-    ['allow-deletes', 'Allow deletes once…'],
-    { connector: target.connector.name },
-    'low',
-  );
+  const [looks = ''] = (told.get('looks deleted') ?? '').split('; to delete them:');
+  const of = { connector: target.connector.name };
+  const act = actLink(world, root, ['allow-deletes', 'Allow deletes once…'], of, 'low');
+  const why =
+    deletedAt === null
+      ? sentence(looks, world.nowMs)
+      : html`It was marked deleted ${moment(deletedAt, world.nowMs)}:
+        ${sentence(told.get('why') ?? '', world.nowMs)} The values are the last ones seen.`;
   return html`<div>
-    <h2>${row.deletedAt === null ? 'Why it looks deleted' : 'Why it is deleted'}</h2>
-    <p>
-      ${row.deletedAt === null ? sentence(missing, world.nowMs) : html`It was marked deleted ${moment(row.deletedAt, world.nowMs)}: ${sentence(told.get('why') ?? '', world.nowMs)} The values are the last ones seen.`}
-    </p>
+    <h2>${deletedAt === null ? 'Why it looks deleted' : 'Why it is deleted'}</h2>
+    <p>${why}</p>
     <div class="acts">
-      ${isWithheld ? act : ''}<a class="btn low" href="${root}runs/${row.changedByRun}">Open the run</a>
+      ${missing?.needs === 'nothing' ? act : ''}<a class="btn low" href="${root}runs/${row.changedByRun}"
+        >Open the run</a
+      >
     </div>
   </div>`;
 }
@@ -118,23 +122,20 @@ function sentence(text: string, nowMs: number): SafeHtml {
 
 // --- Values
 
-function valuesSection(
-  { record, masked, table }: OpenRecord,
-  { table: of, connector, entity }: EntityTarget,
-  whole: string,
-  { nowMs }: PageWorld,
-): SafeHtml {
-  const names = [...new Set([...of.columns, ...(table?.columns ?? [])].map(({ name }) => name))];
-  const extra = connector.masks.has(entity.name) ? null : (record?.get('_extra') ?? null);
-  const shown = (name: string, value: ShownValue = [null, 0]) =>
-    [printable(name), masked.has(name) ? maskedText : valueText(name, value, whole, nowMs)] as const;
+function valuesSection({ open, world }: Explained, whole: string): SafeHtml {
+  const { record, masked, columns, hasMask } = open;
   const isEmpty = (name: string): boolean => !masked.has(name) && (record?.get(name)?.[0] ?? null) === null;
-  const empty = names.filter(isEmpty).map(printable).join(', ');
+  const names = hasMask ? columns : [...columns, '_extra'];
+  const empty = columns.filter(isEmpty).map(printable).join(', ');
   return html`<div>
     <h2>Values</h2>
     ${facts([
-      ...names.filter((name) => !isEmpty(name)).map((name) => shown(name, record?.get(name))),
-      extra === null || extra[0] === null ? ['', null] : shown('_extra', extra),
+      ...names
+        .filter((name) => !isEmpty(name))
+        .map((name) => {
+          const text = masked.has(name) ? maskedText : valueText(name, record?.get(name), whole, world.nowMs);
+          return [printable(name), text] as const;
+        }),
       ['No value', empty === '' ? null : html`<span class="soft">${empty}</span>`],
     ])}
   </div>`;
@@ -145,32 +146,28 @@ export const maskedText = html`<span class="soft">masked in the config</span>`;
 
 const mostOfLine = 160;
 
-function valueText(name: string, [value, size]: ShownValue, whole: string, nowMs: number): SafeHtml | string {
+function valueText(name: string, [value, size]: ShownValue = [null, 0], whole: string, nowMs: number) {
   if (value === null) return '';
   if (value === '') return html`<span class="soft">empty text</span>`;
-  const isNested = typeof value === 'object';
   const text = plainText(value);
+  const isNested = typeof value === 'object';
   if (!isNested && size === 0 && text.length <= mostOfLine) return scalarText(value, nowMs, mostOfLine);
+  const chars = `${count(size || text.length)} characters`;
+  const parts = isJsonArray(value)
+    ? `list, ${counted(value.length, 'item')}`
+    : `object, ${counted(Object.keys(value).length, 'field')}`;
   const all = html`<p>
-    <a href="${whole}&whole=${encodeURIComponent(name)}" download>All ${count(size)} characters</a>
+    <a href="${whole}&whole=${encodeURIComponent(name)}" download>All ${chars}</a>
   </p>`;
   return html`<details>
-    <summary>${size === 0 ? partsText(value) : `${count(size)} characters`}</summary>
+    <summary>${size === 0 && isNested ? parts : chars}</summary>
     <pre>${printable(text)}</pre>
     ${size === 0 ? '' : all}
   </details>`;
 }
 
-function partsText(value: NonNullable<JsonValue>): string {
-  if (isJsonArray(value)) return `list, ${counted(value.length, 'item')}`;
-  return isJsonObject(value)
-    ? `object, ${counted(Object.keys(value).length, 'field')}`
-    : `${count(plainText(value).length)} characters`;
-}
-
 /** A single value of at most `most` characters; a time as pages write times. */
 export function scalarText(value: ShownValue[0], nowMs: number, most: number): SafeHtml | string {
-  if (value === null) return '';
   const text = plainText(value);
   const isTime = typeof value === 'string' && /^\d{4}-\d\d-\d\dT[\d:.]{5,15}(Z|[+-]\d\d:?\d\d)$/.test(text);
   return isTime && !Number.isNaN(Date.parse(text))
@@ -180,41 +177,36 @@ export function scalarText(value: ShownValue[0], nowMs: number, most: number): S
 
 // --- History
 
-function historySection(
-  { row }: Explanation,
-  { masked, hasMask }: OpenRecord,
-  { nowMs }: PageWorld,
-): SafeHtml {
-  const { versions } = row;
+function historySection({ open: { masked, hasMask }, explanation: { row }, world }: Explained): SafeHtml {
+  const { versions, deletedAt, changedAt, firstSeenAt } = row;
   const item = (at: string, content: SafeHtml): SafeHtml =>
-    html`<li><span class="soft">${moment(Date.parse(at), nowMs)}</span><span>${content}</span></li>`;
+    html`<li><span class="soft">${moment(at, world.nowMs)}</span><span>${content}</span></li>`;
   const isHidden = (name: string): boolean => masked.has(name) || (name === '_extra' && hasMask);
-  const items =
-    versions === undefined
-      ? [
-          ...(row.deletedAt === null ? [] : [item(row.deletedAt, html`<span class="minus">deleted</span>`)]),
-          ...(row.deletedAt === null && row.changedAt > row.firstSeenAt
-            ? [item(row.changedAt, html`last change`)]
-            : []),
-        ]
-      : versions.map((version) => item(version.validFrom, versionText(version, isHidden)));
-  const isWhole = versions === undefined || versions.at(-1)?.changed !== null;
+  const last =
+    deletedAt !== null
+      ? item(deletedAt, deletedMark)
+      : changedAt > firstSeenAt
+        ? item(changedAt, html`last change`)
+        : '';
+  const items = versions?.map((version) => item(version.validFrom, versionText(version, isHidden)));
+  const isWhole = versions?.at(-1)?.changed !== null;
   return html`<div>
     <h2>History</h2>
     <ul class="line slim">
-      ${items} ${isWhole ? item(row.firstSeenAt, html`<span class="plus">first seen</span>`) : ''}
+      ${items ?? last} ${isWhole ? item(firstSeenAt, html`<span class="plus">first seen</span>`) : ''}
     </ul>
     ${versions === undefined ? html`<p class="soft">Earlier values are kept where the config has <code>history: true</code>.</p>` : ''}
   </div>`;
 }
 
+const deletedMark = html`<span class="minus">deleted</span>`;
 const mostDifferences = 20;
 
 function versionText(
   { isDeleted, changed, differences = [] }: RowVersion,
   isHidden: (name: string) => boolean,
-) {
-  if (isDeleted) return html`<span class="minus">deleted</span>`;
+): SafeHtml {
+  if (isDeleted) return deletedMark;
   if (changed === null) return html`<span class="plus">the first version that is kept</span>`;
   if (differences.length === 0) {
     return html`came back as it was, or changed beyond the first ${String(charsOfDifference)} characters`;
@@ -231,35 +223,26 @@ function versionText(
 
 // --- Where it came from
 
-async function originSection(
-  given: Given,
-  { record }: OpenRecord,
-  explanation: Explanation,
-  world: PageWorld,
-) {
-  const { target, settings, program } = given;
-  const { name } = target.connector;
-  const { row } = explanation;
-  const told = new Map(explanationFacts(target, explanation, program));
-  const { above, below } = relativesOf(target, record ?? new Map());
-  const targets = targetsOfConnector(settings, name);
+async function originSection({ open, explanation: { row }, told, ...given }: Explained): Promise<SafeHtml> {
+  const { target, settings, world } = given;
+  const { above, below } = relativesOf(target, open.record ?? new Map());
+  const belongs = above.map(
+    ({ target: parent, values }) =>
+      html`<a href="${recordAddress(root, parent, values)}"
+        >${parent.table.entity} ${printableWithin(keyTitle({ key: values }), 40)}</a
+      > `,
+  );
   const led = await Promise.all(
     below.slice(0, mostBelow).map(async ({ target: child, values }) => {
+      const address = `${root}data/${child.name}?filter=${encodeURIComponent(filterText(values))}`;
       const rows = await rowsBelow(given, child, values);
-      return html`<a
-        href="${root}data/${name}/${child.table.entity}?filter=${encodeURIComponent(filterText(values))}"
-        >${rows}${child.table.entity}</a
-      > `;
+      return html`<a href="${address}">${rows}${child.table.entity}</a> `;
     }),
   );
-  const belongs = above.map(({ target: parent, values }) => {
-    const key = new URLSearchParams(
-      [...values].map(([part, value]): [string, string] => [`key.${part}`, plainText(value)]),
-    );
-    return html`<a href="${root}data/${name}/${parent.table.entity}?${key.toString()}"
-      >${parent.table.entity} ${printableWithin([...values.values()].map(plainText).join(' · '), 40)}</a
-    > `;
-  });
+  const published = targetsOfConnector(settings, target.connector.name).map(
+    ({ name }) => html`<a href="${root}targets/${name}">${name}</a> `,
+  );
+  const some = (links: SafeHtml[]) => (links.length === 0 ? null : html`${links}`);
   return html`<div>
     <h2>Where it came from</h2>
     ${facts([
@@ -271,14 +254,9 @@ async function originSection(
           >run that wrote it ${moment(row.changedAt, world.nowMs)}</a
         >`,
       ],
-      ['Belongs to', belongs.length === 0 ? null : html`${belongs}`],
-      ['Leads to', led.length === 0 ? null : html`${led}`],
-      [
-        'Published to',
-        targets.length === 0
-          ? null
-          : html`${targets.map((one) => html`<a href="${root}targets/${one.name}">${one.name}</a> `)}`,
-      ],
+      ['Belongs to', some(belongs)],
+      ['Leads to', some(led)],
+      ['Published to', some(published)],
     ])}
   </div>`;
 }
@@ -287,15 +265,10 @@ const mostBelow = 8;
 const mostCounted = 100;
 
 /** Their number, or nothing where it is not known in time. */
-async function rowsBelow(
-  given: Given,
-  child: EntityTarget,
-  values: ReadonlyMap<string, JsonValue>,
-): Promise<string> {
-  const filter = equals(values);
-  const asked = { which: 'stored', since: '', mostChars: 1, filter, limit: mostCounted } as const;
+async function rowsBelow(given: RecordsWorld, child: EntityTarget, values: Values): Promise<string> {
+  const asked = { which: 'stored', mostChars: 1, limit: mostCounted, columns: child.table.key } as const;
   try {
-    const { rows, next } = await readRows(given, child, { ...asked, columns: child.table.key });
+    const { rows, next } = await readRows(given, child, { ...asked, filter: equalTo(values) });
     return `${count(rows.length)}${next === null ? '' : ' or more'} `;
   } catch (error) {
     if (error instanceof SyncError) return '';
@@ -303,14 +276,10 @@ async function rowsBelow(
   }
 }
 
-function equals(values: ReadonlyMap<string, JsonValue>): JsonObject {
-  return { and: [...values].map(([name, value]) => ({ eq: { [name]: value } })) };
-}
-
 /** As a person would type it, where that is clear. */
-function filterText(values: ReadonlyMap<string, JsonValue>): string {
+function filterText(values: Values): string {
   const parts = [...values].map(([name, value]) => `${name} = ${plainText(value)}`);
   return parts.every((part) => /^[\w-]+ = [\w.@:/-]+$/.test(part))
     ? parts.join(' and ')
-    : wholeJson(equals(values));
+    : wholeJson(equalTo(values));
 }

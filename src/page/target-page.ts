@@ -1,36 +1,18 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
 import { overviewOf, type SinkOverview } from '../app/connector-states.ts';
 import { publishedBefore, targetStatus } from '../app/publish-target.ts';
-import { answeredWithin, type Clock, systemClock } from '../core/clock.ts';
+import { answeredWithin, systemClock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
+import type { OpenTarget } from '../publish/open-target.ts';
 import { heldBackTexts, type TargetState } from '../publish/publication.ts';
 import { isStillPublished } from '../settings/choices.ts';
 import { formatDuration } from '../settings/texts.ts';
 import { checkTargets } from '../settings/load-settings.ts';
 import type { LocalSettings, PublishSettings } from '../settings/settings.ts';
 import { count, counted, printable, printableWithin } from '../telemetry/format.ts';
-import {
-  actLink,
-  age,
-  callout,
-  crumbs,
-  facts,
-  head,
-  moment,
-  page,
-  type PageWorld,
-  state,
-  type StateLook,
-  table,
-  type TableColumn,
-  textLines,
-} from './layout.ts';
-
-interface TargetHow {
-  readonly clock: Clock;
-  readonly signal: AbortSignal;
-}
+import { actLink, age, callout, crumbs, facts, head, moment, page, state, table } from './layout.ts';
+import { type PageWorld, type StateLook, type TableColumn, textLines } from './layout.ts';
 
 /** A target that does not answer keeps the list waiting no longer. */
 const listWithinMs = 2_500;
@@ -38,88 +20,117 @@ const listWithinMs = 2_500;
 const askedEveryMs = 10_000;
 const mostAsked = 100;
 
+/** A target, and its state. A text: why its state cannot be read. Null: it has not answered so far. */
+interface Asked {
+  readonly target: PublishSettings;
+  readonly status: TargetState | string | null;
+}
+
 /** Asks targets for their state, each at most every ten seconds; a slow answer is there for the next page. */
-export function watchTargets(settings: LocalSettings, how: TargetHow) {
+export function watchTargets(settings: LocalSettings, how: OpenTarget) {
   const asked = new Map<string, { readonly atMs: number; readonly answer: Promise<TargetState | string> }>();
   const ask = async (target: PublishSettings): Promise<TargetState | string> => {
     try {
       checkTargets(settings, [target]);
       return await targetStatus(target, how);
     } catch (error) {
-      if (!(error instanceof SyncError)) throw error;
-      return error.message;
+      if (error instanceof SyncError) return error.message;
+      return 'Its state cannot be read; the log of the server says why.';
     }
   };
-  /** Null: it has not answered so far. A text: why its state cannot be read. */
-  return async (targets: readonly PublishSettings[]) =>
+  const answerOf = async (target: PublishSettings): Promise<TargetState | string> => {
+    const atMs = performance.now();
+    const known = asked.get(target.name);
+    if (known !== undefined && atMs - known.atMs < askedEveryMs) return await known.answer;
+    const answer = ask(target);
+    asked.set(target.name, { atMs, answer });
+    return await answer;
+  };
+  return async (targets: readonly PublishSettings[]): Promise<readonly Asked[]> =>
     await Promise.all(
       targets.slice(0, mostAsked).map(async (target) => {
-        const known = asked.get(target.name);
-        const nowMs = performance.now();
-        const { answer } =
-          known !== undefined && nowMs - known.atMs < askedEveryMs
-            ? known
-            : {
-                answer: ask(target).catch(() => 'Its state cannot be read; the log of the server says why.'),
-              };
-        if (known?.answer !== answer) asked.set(target.name, { atMs: nowMs, answer });
-        return { target, status: await answeredWithin(answer, null, listWithinMs, systemClock) };
+        return { target, status: await answeredWithin(answerOf(target), null, listWithinMs, systemClock) };
       }),
     );
 }
 
-type Asked = Awaited<ReturnType<ReturnType<typeof watchTargets>>>[number];
-
-interface Judged {
-  readonly look: StateLook;
-  readonly word: string;
-  /** What stands in the way, or when it is published. */
-  readonly why: string;
-  readonly needsPerson: boolean;
-}
-
-function judge({ target, status }: Asked, nowMs: number): Judged {
-  const when = whenText(target.when);
+/** The state of a target in a word, and what stands in the way, or when it is published. */
+function judge(
+  { target: { when }, status }: Asked,
+  nowMs: number,
+): readonly [StateLook, string, why: string] {
+  const whenText = whenTextOf(when);
   if (status === null) {
-    return judged('idle', 'No answer', 'It does not answer; the page is read again by itself.');
+    return ['idle', 'No answer', 'It does not answer; the page is read again by itself.'];
   }
-  if (typeof status === 'string') return judged('bad', 'Not reached', printableWithin(status, 300));
+  if (typeof status === 'string') return ['bad', 'Not reached', printableWithin(status, 300)];
   const { refusal, heldBack, newest, isUpToDate } = status;
-  if (refusal !== null) return judged('bad', 'Held back', printableWithin(refusal.message, 300));
-  const doubted = [
-    ...new Set(heldBack.flatMap(({ connector, doubt }) => (doubt === null ? [] : [connector]))),
-  ];
-  if (doubted.length > 0) {
-    return judged(
-      'bad',
-      'Held back',
-      `${firstNames(doubted, 3)}: the workspace is in doubt; settle that first`,
-    );
+  if (refusal !== null) return ['bad', 'Held back', printableWithin(refusal.message, 300)];
+  const doubted = new Set(heldBack.flatMap(({ connector, doubt }) => (doubt === null ? [] : connector)));
+  if (doubted.size > 0) {
+    const why = `${firstNames([...doubted], 3)}: the workspace is in doubt; settle that first`;
+    return ['bad', 'Held back', why];
   }
-  if (newest === null) return judged('idle', 'Not published yet', when);
-  if (isUpToDate) return { ...judged('ok', 'Up to date', when), needsPerson: false };
-  const oldMs = nowMs - Date.parse(newest.manifest.createdAt);
-  const isLate = target.when.kind === 'every' && oldMs > target.when.everyMs + graceMs;
+  if (newest === null) return ['idle', 'Not published yet', whenText];
+  if (isUpToDate) return ['ok', 'Up to date', whenText];
   const names = heldBack.map(({ connector, entity }) => `${connector}/${entity}`);
   const waits = names.length === 0 ? '' : `; ${firstNames(names, 3)} wait to be read again`;
-  return isLate
-    ? judged(
-        'warn late',
-        'Late',
-        `${when}, and nothing was published for ${formatDuration(roundedMs(oldMs))}${waits}`,
-      )
-    : { ...judged('idle', 'Changes wait', `${when}${waits}`), needsPerson: false };
+  const oldMs = nowMs - Date.parse(newest.manifest.createdAt);
+  if (when.kind !== 'every' || oldMs <= when.everyMs + graceMs) {
+    return ['idle', 'Changes wait', `${whenText}${waits}`];
+  }
+  const old = formatDuration(Math.floor(oldMs / minuteMs) * minuteMs);
+  return ['warn late', 'Late', `${whenText}, and nothing was published for ${old}${waits}`];
 }
 
-function judged(look: StateLook, word: string, why: string): Judged {
-  return { look, word, why, needsPerson: look === 'bad' || look === 'warn late' };
-}
-
+const minuteMs = 60_000;
 /** A worker may be busy, or start again. */
-const graceMs = 5 * 60_000;
+const graceMs = 5 * minuteMs;
 
-function roundedMs(ms: number): number {
-  return Math.floor(ms / 60_000) * 60_000;
+/** All targets: whether readers can trust them, and what is in the way. */
+export function targetsPage(
+  asked: readonly Asked[],
+  overviews: ReadonlyMap<string, SinkOverview>,
+  world: PageWorld,
+): string {
+  const { nowMs } = world;
+  const all = asked.map((one) => {
+    const [look, word, why] = judge(one, nowMs);
+    const isBehind = look === 'bad' || look === 'warn late';
+    return { target: one.target, manifest: newestOf(one), look, word, why, isBehind };
+  });
+  const behind = all.filter(({ isBehind }) => isBehind);
+  const targets = counted(all.length, 'target');
+  const answer =
+    all.length === 0
+      ? 'Nothing is published'
+      : behind.length === 0
+        ? `${targets}, nothing in the way`
+        : `${count(behind.length)} of ${targets} ${behind.length === 1 ? 'is' : 'are'} behind`;
+  const rows = [...behind, ...all.filter(({ isBehind }) => !isBehind)].map(
+    ({ target: { name, type, connectors }, manifest, look, word, why, isBehind }) => [
+      html`<a href="targets/${name}">${name}</a> <span class="soft o o2">${type}</span>`,
+      state(look, word),
+      html`<span class="${isBehind ? '' : 'soft'}" title="${why}">${why}</span>`,
+      manifest === null ? '' : age(oldestOf(manifest), nowMs, '–'),
+      count(connectors.reduce((sum, one) => sum + (overviewOf(overviews, one)?.rows ?? 0), 0)),
+      manifest === null
+        ? html`<span class="soft">none</span>`
+        : html`${moment(manifest.createdAt, nowMs)}
+            <span class="soft">no. ${String(manifest.publication)}</span>`,
+      actLink(world, './', ['publish-now', 'Publish now…'], { target: name }, 'low'),
+    ],
+  );
+  const main = html`${head(answer, 'A publication holds all entities as of one moment, deletes included. Readers see the old one until the new one is whole.')}
+  ${
+    all.length === 0
+      ? html`<p>
+          Name a target under <code>publish</code> in the config: a folder, a bucket, or a database.
+        </p>`
+      : table('Targets', listColumns, rows, 'go')
+  }`;
+  const title = `${behind.length > 0 ? `(${behind.length}) ` : ''}Targets`;
+  return page({ title, root: './', at: 'targets', main }, world);
 }
 
 const listColumns: readonly TableColumn[] = [
@@ -132,66 +143,7 @@ const listColumns: readonly TableColumn[] = [
   [html`<span class="unseen">Act</span>`, 'num o'],
 ];
 
-/** All targets: whether readers can trust them, and what is in the way. */
-export function targetsPage(
-  asked: readonly Asked[],
-  overviews: ReadonlyMap<string, SinkOverview>,
-  world: PageWorld,
-): string {
-  const all = asked.map((one) => ({ ...one, judged: judge(one, world.nowMs) }));
-  const behind = all.filter(({ judged: { needsPerson } }) => needsPerson).length;
-  const are = behind === 1 ? 'is' : 'are';
-  const answer =
-    all.length === 0
-      ? 'Nothing is published'
-      : behind === 0
-        ? `${counted(all.length, 'target')}, nothing in the way`
-        : `${count(behind)} of ${counted(all.length, 'target')} ${are} behind`;
-  const main = html`${head(answer, 'A publication holds all entities as of one moment, deletes included. Readers see the old one until the new one is whole.')}
-  ${
-    all.length === 0
-      ? html`<p>
-          Name a target under <code>publish</code> in the config: a folder, a bucket, or a database.
-        </p>`
-      : table(
-          'Targets',
-          listColumns,
-          all
-            .toSorted((left, right) => Number(right.judged.needsPerson) - Number(left.judged.needsPerson))
-            .map((one) => targetCells(one, overviews, world)),
-          'go',
-        )
-  }`;
-  return page(
-    { title: `${behind > 0 ? `(${behind}) ` : ''}Targets`, root: './', at: 'targets', main },
-    world,
-  );
-}
-
-function targetCells(
-  { target, status, judged: { look, word, why } }: Asked & { readonly judged: Judged },
-  overviews: ReadonlyMap<string, SinkOverview>,
-  world: PageWorld,
-) {
-  const { nowMs } = world;
-  const { name, type, connectors } = target;
-  const manifest = newestOf(status);
-  const rows = connectors.reduce((sum, one) => sum + (overviewOf(overviews, one)?.rows ?? 0), 0);
-  return [
-    html`<a href="targets/${name}">${name}</a> <span class="soft o o2">${type}</span>`,
-    state(look, word),
-    html`<span class="${look === 'ok' || look === 'idle' ? 'soft' : ''}" title="${why}">${why}</span>`,
-    manifest === null ? '' : age(oldestOf(manifest), nowMs, '–'),
-    count(rows),
-    manifest === null
-      ? html`<span class="soft">none</span>`
-      : html`${moment(manifest.createdAt, nowMs)}
-          <span class="soft">no. ${String(manifest.publication)}</span>`,
-    actLink(world, './', ['publish-now', 'Publish now…'], { target: name }, 'low'),
-  ];
-}
-
-function newestOf(status: Asked['status']) {
+function newestOf({ status }: Asked) {
   return status === null || typeof status === 'string' ? null : (status.newest?.manifest ?? null);
 }
 
@@ -203,43 +155,27 @@ function oldestOf({ entities }: Manifest) {
   return oldest;
 }
 
-const entityColumns: readonly TableColumn[] = [
-  'Entity',
-  ['Data age', 'num'],
-  ['Added or changed', 'num'],
-  ['Deleted', 'num'],
-  ['Note', 'cut o'],
-];
-
-const publicationColumns: readonly TableColumn[] = [
-  'Publication',
-  'When',
-  ['Added or changed', 'num'],
-  ['Deleted', 'num'],
-  ['By', 'o cut'],
-];
-
 /** One target: its newest publication, the last ones, and what is in the way of the next. */
 export async function targetPage(
   settings: LocalSettings,
   target: PublishSettings,
-  how: TargetHow,
+  how: OpenTarget,
   world: PageWorld,
 ): Promise<string> {
   checkTargets(settings, [target]);
   const status = await targetStatus(target, how);
-  const { newest, isUpToDate, newGeneration, refusal, heldBack } = status;
+  const { isUpToDate, newGeneration, refusal, heldBack } = status;
   const { nowMs } = world;
   const { when, name, type, connectors } = target;
-  const manifest = newest?.manifest ?? null;
-  const { look, word, why } = judge({ target, status }, nowMs);
-  const before = manifest === null ? [] : await publishedBefore(target, manifest.publication, how);
+  const manifest = newestOf({ target, status });
+  const [look, word, why] = judge({ target, status }, nowMs);
+  const number = manifest === null ? '' : `no. ${manifest.publication}`;
   const main = html`${crumbs([['../targets', 'Targets']], name)}
   ${head(
     html`${name} ${state(look, word)}`,
     html`${type}, of
     ${connectors.slice(0, 20).map((one, index) => html`${index === 0 ? '' : ', '}<a href="../connectors/${one.name}">${one.name}</a>`)},
-    published ${whenText(when)}`,
+    published ${whenTextOf(when)}`,
     actLink(world, '../', ['publish-now', 'Publish now…'], { target: name }),
   )}
   ${
@@ -250,58 +186,56 @@ export async function targetPage(
           'What stands in the way',
           html`<h2>${refusal === null ? 'Held back' : 'It is not published'}</h2>
             ${textLines(refusal === null ? heldBackTexts(heldBack) : refusal.message.split('\n'))}
-            ${manifest === null ? '' : html`<p>Readers keep publication no. ${String(manifest.publication)} of ${moment(manifest.createdAt, nowMs)}.</p>`}`,
+            ${manifest === null ? '' : html`<p>Readers keep publication ${number} of ${moment(manifest.createdAt, nowMs)}.</p>`}`,
         )
   }
   ${facts([
     [
       'Newest publication',
-      manifest === null
-        ? 'none yet'
-        : html`no. ${String(manifest.publication)}, ${moment(manifest.createdAt, nowMs)}`,
+      manifest === null ? 'none yet' : html`${number}, ${moment(manifest.createdAt, nowMs)}`,
     ],
     ['Data age', manifest === null ? null : age(oldestOf(manifest), nowMs)],
     ['State', manifest === null ? null : isUpToDate ? 'Nothing newer is stored' : why],
     ['Next one', newGeneration === null ? null : `has all rows again, because ${newGeneration}`],
   ])}
-  ${manifest === null ? '' : entitiesSection(target, manifest, nowMs)}
-  ${
-    before.length === 0
-      ? ''
-      : html`<h2>Last publications</h2>
-          ${table(
-            'Last publications',
-            publicationColumns,
-            before.map((one) => publicationCells(one, nowMs)),
-          )}`
-  }`;
+  ${manifest === null ? '' : publishedTables(target, manifest, await publishedBefore(target, manifest.publication, how), nowMs)}`;
   return page({ title: name, root: '../', at: 'targets', main }, world);
 }
 
-function entitiesSection(target: PublishSettings, manifest: Manifest, nowMs: number): SafeHtml {
-  const rows = manifest.entities.map((one) => [
+/** The entities of the newest publication, and the last publications. */
+function publishedTables(
+  target: PublishSettings,
+  { entities }: Manifest,
+  last: readonly Manifest[],
+  nowMs: number,
+): SafeHtml {
+  const changes: readonly TableColumn[] = [
+    ['Added or changed', 'num'],
+    ['Deleted', 'num'],
+  ];
+  const sum = (of: Manifest, what: 'upserts' | 'deletes'): string =>
+    count(of.entities.reduce((all, one) => all + one[what], 0));
+  const ofEntities = entities.map((one) => [
     `${one.connector}/${one.entity}`,
     age(one.asOf, nowMs),
     count(one.upserts),
     count(one.deletes),
     html`<span class="soft">${isStillPublished(target, one) ? '' : 'no longer in the config'}</span>`,
   ]);
+  const ofPublications = last.map((one) => [
+    `no. ${one.publication}`,
+    moment(one.createdAt, nowMs),
+    sum(one, 'upserts'),
+    sum(one, 'deletes'),
+    html`<span class="soft">${printable(one.by.host)}</span>`,
+  ]);
   return html`<h2>Entities of the newest publication</h2>
-    ${table('Entities', entityColumns, rows)}`;
+    ${table('Entities', ['Entity', ['Data age', 'num'], ...changes, ['Note', 'cut o']], ofEntities)}
+    <h2>Last publications</h2>
+    ${table('Last publications', ['Publication', 'When', ...changes, ['By', 'o cut']], ofPublications)}`;
 }
 
-function publicationCells({ publication, createdAt, entities, by }: Manifest, nowMs: number) {
-  const sum = (of: 'upserts' | 'deletes'): string => count(entities.reduce((all, one) => all + one[of], 0));
-  return [
-    `no. ${publication}`,
-    moment(createdAt, nowMs),
-    sum('upserts'),
-    sum('deletes'),
-    html`<span class="soft">${printable(by.host)}</span>`,
-  ];
-}
-
-function whenText(when: PublishSettings['when']): string {
+function whenTextOf(when: PublishSettings['when']): string {
   switch (when.kind) {
     case 'every':
       return `every ${formatDuration(when.everyMs)}`;
