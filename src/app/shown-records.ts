@@ -15,7 +15,6 @@ import type { Searches } from './stored-search.ts';
 /* Stored records as a person looks at them: rows, one record, and the records above and below it. */
 
 export type { ShownValue } from '../search/field-value.ts';
-export type Which = ShownRows['which'];
 
 /** A record's values by column, its `_changed_at`, `_deleted_at` and, where no mask covers the entity, `_extra`. */
 export type ShownRecord = ReadonlyMap<string, ShownValue>;
@@ -38,8 +37,8 @@ interface AskedRows extends Pick<ShownRows, 'which' | 'mostChars'>, Partial<Pick
 }
 
 /**
- * One page of rows, and the statement that gives them in the sink, but for its limit; null where there is no plain one. A
- * column that a mask covers is not read, whatever is stored in it.
+ * One page of rows. `sql`: the statement that gives them in the sink, without its limit; null where there is no plain
+ * one. A column that a mask covers is not read, whatever is stored in it.
  */
 export async function readRows(world: RecordsWorld, target: EntityTarget, asked: AskedRows) {
   const { filter, which, since = '', mostChars, limit, sort = '', cursor = '', columns } = asked;

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import type { Clock } from '../core/clock.ts';
 import type { JsonObject } from '../core/json.ts';
 import { usage } from '../core/errors.ts';
 import { busy, openSearchProcesses } from '../search/process/open-search-processes.ts';
@@ -24,23 +23,17 @@ interface StoredSearch {
   readonly rows?: Omit<ShownRows, 'of'>;
 }
 
-interface StoredSearches {
-  readonly clock: Clock;
-  readonly deadlineMs: number;
-  readonly processes: number;
-  readonly maxWaiting: number;
-}
-
 export type Searches = ReturnType<typeof openSearches>;
 
 /**
  * Searches stored records, read-only, beside any writer. Searches of SQLite run in separate processes: a statement of
  * SQLite cannot be interrupted, and Ctrl-C must be. The caller disposes it.
  */
-export function openSearches({ clock, deadlineMs, processes, maxWaiting }: StoredSearches) {
+export function openSearches(limits: Omit<Parameters<typeof openSearchProcesses>[0], 'cursorKey'>) {
+  const { clock, deadlineMs, maxWaiting } = limits;
   // No secret, and none is needed: a cursor only has to fit the sink that it came from, which its scope says.
   const cursorKey = createHash('sha256').update('search cursor of a sink').digest();
-  const pool = openSearchProcesses({ processes, maxWaiting, deadlineMs, cursorKey, clock });
+  const pool = openSearchProcesses({ ...limits, cursorKey });
   /** Searches of PostgreSQL, each on a connection. */
   let running = 0;
   return {

@@ -1,13 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { slept, systemClock } from '../core/clock.ts';
 
-interface LiveStream {
-  readonly request: FastifyRequest;
-  readonly reply: FastifyReply;
-  /** The state that the page shows, or that was sent last. */
-  shown: string;
-}
-
 interface LiveOptions<Looked> {
   /** Looks at the sinks, for all streams together. */
   readonly look: () => Promise<Looked>;
@@ -29,29 +22,32 @@ const mostUnsentBytes = 16_384;
  * The sinks are read for all streams together, and only while there are any. Streams end with the server, whose
  * successor tells pages that connect again.
  */
-export function liveRoute<Looked>(pages: FastifyInstance, options: LiveOptions<Looked>): void {
-  const { look, stateOf, mayRead } = options;
-  const streams = new Set<LiveStream>();
+export function liveRoute<Looked>(
+  pages: FastifyInstance,
+  { look, stateOf, mayRead }: LiveOptions<Looked>,
+): void {
+  /** Open streams, and the state that the page of each shows, or that was sent last. */
+  const streams = new Map<FastifyReply, string>();
   const closing = new AbortController();
   pages.addHook('preClose', async () => {
     closing.abort();
-    for (const stream of streams) end(stream);
+    for (const stream of streams.keys()) end(stream);
   });
-  const end = (stream: LiveStream): void => {
+  const end = (stream: FastifyReply): void => {
     streams.delete(stream);
-    stream.reply.raw.end();
+    stream.raw.end();
   };
-  const send = (stream: LiveStream, text: string): void => {
-    const { raw } = stream.reply;
+  const send = ({ raw }: FastifyReply, text: string): void => {
     if (raw.writableLength > mostUnsentBytes) raw.destroy();
     else raw.write(text);
   };
   const tell = async (): Promise<void> => {
     const looked = await look();
-    for (const stream of streams) {
+    for (const [stream, shown] of streams) {
       const now = await stateOf(stream.request, looked);
-      if (now === stream.shown) continue;
-      stream.shown = now;
+      // It may have ended meanwhile.
+      if (now === shown || !streams.has(stream)) continue;
+      streams.set(stream, now);
       send(stream, 'event: change\ndata:\n\n');
     }
   };
@@ -64,7 +60,7 @@ export function liveRoute<Looked>(pages: FastifyInstance, options: LiveOptions<L
       await tell();
       if (systemClock.now() < beatAtMs) continue;
       beatAtMs = systemClock.now() + heartbeatMs;
-      for (const stream of streams) {
+      for (const stream of streams.keys()) {
         if (mayRead(stream.request)) send(stream, ':\n\n');
         else end(stream);
       }
@@ -75,15 +71,12 @@ export function liveRoute<Looked>(pages: FastifyInstance, options: LiveOptions<L
     if (streams.size >= mostStreams || closing.signal.aborted) {
       return await reply.code(503).type('text/plain').send('Too many pages are open. This one still works.');
     }
-    const shown = new URL(`http://here${request.url}`).searchParams.get('at') ?? '';
-    const stream: LiveStream = { request, reply, shown };
     reply.hijack();
     reply.header('content-type', 'text/event-stream; charset=utf-8').header('x-accel-buffering', 'no');
     for (const [name, value = ''] of Object.entries(reply.getHeaders())) reply.raw.setHeader(name, value);
-    reply.raw.on('close', () => streams.delete(stream));
-    reply.raw.on('error', () => streams.delete(stream));
-    streams.add(stream);
-    send(stream, `retry: ${lookMs}\n\n`);
+    for (const event of ['close', 'error']) reply.raw.on(event, () => streams.delete(reply));
+    streams.set(reply, new URL(`http://here${request.url}`).searchParams.get('at') ?? '');
+    send(reply, `retry: ${lookMs}\n\n`);
     void keepLooking();
     return reply;
   });

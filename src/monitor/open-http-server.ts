@@ -1,6 +1,6 @@
 import { createServer, type Server } from 'node:http';
 import { once } from 'node:events';
-import fastify, { type FastifyError, type FastifyInstance, type FastifyReply } from 'fastify';
+import fastify, { type FastifyError, type FastifyInstance } from 'fastify';
 import { SyncError } from '../core/errors.ts';
 import type { JobLog } from '../jobs/worker-context.ts';
 import { limitConnections } from '../http/connection-limit.ts';
@@ -164,12 +164,13 @@ function guardRequests(server: FastifyInstance, listen: ListenAddress, content: 
     reply.header('cache-control', 'no-store');
     const isForm = request.method === 'POST' && formRoutes.has(request.routeOptions.url ?? '');
     if (request.method !== 'GET' && request.method !== 'HEAD' && !isForm) {
-      reply.header('allow', 'GET, HEAD');
-      return await refuse(reply, 405, 'This server is read-only: use GET or HEAD.');
+      reply.code(405).header('allow', 'GET, HEAD');
+      return await reply.send({ message: 'This server is read-only: use GET or HEAD.' });
     }
     const host = (request.headers.host ?? '').toLowerCase().replace(/:\d+$/, '');
     if (known !== null && !known.has(host)) {
-      return await refuse(reply, 421, 'This server does not answer for the host that the request names.');
+      const message = 'This server does not answer for the host that the request names.';
+      return await reply.code(421).send({ message });
     }
     return undefined;
   });
@@ -178,8 +179,4 @@ function guardRequests(server: FastifyInstance, listen: ListenAddress, content: 
 /** Only this machine can reach it. */
 export function isLoopback({ host }: ListenAddress): boolean {
   return host !== null && loopbackNames.includes(host.includes(':') ? `[${host}]` : host);
-}
-
-async function refuse(reply: FastifyReply, status: number, message: string): Promise<FastifyReply> {
-  return await reply.code(status).send({ message });
 }

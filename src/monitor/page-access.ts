@@ -35,8 +35,7 @@ interface TokenCheckOptions {
  * `judge`: of an Authorization header, `Bearer <token>`. A right one is taken however many wrong ones come. After
  * `wrongTries` wrong ones within `wrongTriesMs`, wrong ones must wait.
  */
-export function openTokenCheck(options: TokenCheckOptions) {
-  const { clock, tokens } = options;
+export function openTokenCheck({ tokens, wrongTries, wrongTriesMs, clock }: TokenCheckOptions) {
   const key = randomBytes(32);
   // Digests under a key made here are equally long, and how far two of them agree says nothing about the token.
   const digest = (text: string): Buffer => createHmac('sha256', key).update(text).digest();
@@ -46,11 +45,10 @@ export function openTokenCheck(options: TokenCheckOptions) {
   const judge = (header: string | undefined): TokenVerdict => {
     if (header === undefined) return 'missing';
     const given = /^Bearer +(\S+) *$/i.exec(header)?.[1];
-    const found =
-      given === undefined ? undefined : known.find((one) => timingSafeEqual(digest(given), one.expected));
+    const found = known.find((one) => given !== undefined && timingSafeEqual(digest(given), one.expected));
     if (found !== undefined) return found.holder;
-    wrongAtMs = wrongAtMs.filter((at) => clock.now() - at < options.wrongTriesMs);
-    if (wrongAtMs.length >= options.wrongTries) return 'too-many';
+    wrongAtMs = wrongAtMs.filter((at) => clock.now() - at < wrongTriesMs);
+    if (wrongAtMs.length >= wrongTries) return 'too-many';
     wrongAtMs = [...wrongAtMs, clock.now()];
     return 'wrong';
   };

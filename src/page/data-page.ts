@@ -14,8 +14,8 @@ import { type EntityTarget, targetsOf } from '../settings/choices.ts';
 import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 import { count, counted, printable, printableWithin } from '../telemetry/format.ts';
 import { entityTree } from './connector-page.ts';
-import { age, callout, facts, head, maySeeValues, moment, page, state, table } from './layout.ts';
-import type { PageWorld, TableColumn } from './layout.ts';
+import { age, callout, facts, head, hiddenFields, maySeeValues, moment, page } from './layout.ts';
+import { type PageWorld, searchBox, state, table, type TableColumn } from './layout.ts';
 import { keyQuery, keyTitle, maskedText, recordAddress, recordPane, scalarText } from './record-page.ts';
 
 interface Asked extends RecordsWorld {
@@ -89,8 +89,6 @@ export async function wholeValue({ query, target, ...records }: Asked, column: s
   return plainText(value);
 }
 
-type StoredState = Given['stored'];
-
 /** The entity that is shown first of a connector: the first with rows. */
 export async function firstEntity(connector: ConnectorSettings) {
   const placed = placedEntities(connector, await readStoredState(connector));
@@ -100,7 +98,7 @@ export async function firstEntity(connector: ConnectorSettings) {
 }
 
 /** Entities that are read or have rows, those that others lead to below them. */
-function placedEntities(connector: ConnectorSettings, stored: StoredState) {
+function placedEntities(connector: ConnectorSettings, stored: Given['stored']) {
   const names = new Set(targetsOf(connector).map(({ table: of }) => of.entity));
   return entityTree(connector, stored).filter(({ entity }) => names.has(entity));
 }
@@ -236,23 +234,15 @@ interface Toolbar extends Pick<FoundRows, 'columns' | 'sql'> {
 
 function toolbar({ query }: Given, { columns, shown, sql }: Toolbar): SafeHtml {
   const { filter, rows, sort } = query;
-  const hidden = Object.entries({ rows: rows === 'stored' ? '' : rows, sort }).filter(
-    ([, value]) => value !== '',
-  );
+  const filterBox = searchBox('filter', 'Filter', {
+    class: 'grow mono',
+    value: filter,
+    placeholder: 'words, or status = paid and total > 100',
+    maxlength: '2000',
+    spellcheck: 'false',
+  });
   return html`<form class="toolbar" role="search" aria-label="Filter">
-      <label class="unseen" for="filter">Filter</label
-      ><input
-        class="grow mono"
-        id="filter"
-        name="filter"
-        type="search"
-        value="${filter}"
-        placeholder="words, or status = paid and total > 100"
-        maxlength="2000"
-        autocomplete="off"
-        spellcheck="false"
-      />
-      ${hidden.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`)}
+      ${filterBox} ${hiddenFields({ rows: rows === 'stored' ? '' : rows, sort })}
       <details class="menu o">
         <summary>Columns</summary>
         <div>

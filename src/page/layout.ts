@@ -69,6 +69,14 @@ export function page({ title, root, at, main, isLive = true }: Page, world: Page
   const isOpen = config !== null;
   // A page that changes in nothing else follows an act all the same.
   const address = isLive || flash !== '' ? html`data-live="${root}live?${world.live()}"` : '';
+  const footer = html`<footer>
+    <span id="live" class="state" role="status">Read, ${moment(nowMs, nowMs)}</span>
+    <span>All times in UTC</span>
+    <span>Config <code>${config ?? ''}</code></span>
+    <span class="end"
+      >${links.map((link) => html`<a href="${root}${link}">${linkNames[link] ?? link}</a> `)}</span
+    >
+  </footer>`;
   return `<!doctype html>\n${String(
     html`<html lang="en">
       <head>
@@ -92,18 +100,7 @@ export function page({ title, root, at, main, isLive = true }: Page, world: Page
           ${problem === null || !isOpen ? '' : html`<div class="callout bad" role="alert">${textLines(problem.split('\n'))}</div>`}
           ${isOpen ? flash : ''} ${main}
         </main>
-        ${
-          isOpen
-            ? html`<footer>
-                <span id="live" class="state" role="status">Read, ${moment(nowMs, nowMs)}</span>
-                <span>All times in UTC</span>
-                <span>Config <code>${config}</code></span>
-                <span class="end"
-                  >${links.map((link) => html`<a href="${root}${link}">${linkNames[link] ?? link}</a> `)}</span
-                >
-              </footer>`
-            : ''
-        }
+        ${isOpen ? footer : ''}
       </body>
     </html> `,
   )}`;
@@ -133,15 +130,7 @@ function topLinks(root: string, at: Page['at']): SafeHtml {
       ${navigation.map(([path, name]) => html`<a href="${root}${path}" ${path === at ? html`aria-current="page"` : ''}>${name}</a> `)}
     </nav>
     <form class="find" action="${root}find" role="search" aria-label="Find">
-      <label class="unseen" for="find">Find a connector or a record</label>
-      <input
-        id="find"
-        name="find"
-        type="search"
-        placeholder="Find connector, record"
-        autocomplete="off"
-        aria-keyshortcuts="/"
-      />
+      ${searchBox('find', 'Find a connector or a record', { placeholder: 'Find connector, record', 'aria-keyshortcuts': '/' })}
     </form>`;
 }
 
@@ -215,8 +204,6 @@ export function homeOf({ connector = '', run = '', target = '' }: Readonly<Recor
   return connector === '' ? './' : `connectors/${connector}`;
 }
 
-const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'] as const;
-
 /** `15:32` today, `27 Nov 22:28` this year, `3 Feb 2025` before, with the exact time as its title. */
 export function moment(at: Instant | number, nowMs: number): SafeHtml {
   return timeText(at, () => momentText(at, nowMs));
@@ -224,7 +211,7 @@ export function moment(at: Instant | number, nowMs: number): SafeHtml {
 
 /** As `moment`, for titles and labels. */
 export function momentText(at: Instant | number, nowMs: number): string {
-  const [exact, now] = [instant(msOf(at)), instant(nowMs)];
+  const [exact, now] = [exactOf(at), instant(nowMs)];
   if (exact.slice(0, 10) === now.slice(0, 10)) return exact.slice(11, 16);
   const isThisYear = exact.startsWith(now.slice(0, 4));
   return `${dayText(at)} ${isThisYear ? exact.slice(11, 16) : exact.slice(0, 4)}`;
@@ -232,18 +219,17 @@ export function momentText(at: Instant | number, nowMs: number): string {
 
 /** `27 Nov`. */
 export function dayText(at: Instant | number): string {
-  const exact = instant(msOf(at));
-  return `${Number(exact.slice(8, 10))} ${months[Number(exact.slice(5, 7)) - 1] ?? ''}`;
+  // `Fri, 27 Nov 2026 22:28:00 GMT`.
+  const [, day, month = ''] = new Date(at).toUTCString().split(' ');
+  return `${Number(day)} ${month}`;
 }
-
-const weekdays = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'] as const;
 
 /** `Today, 28 Nov`, `Friday, 27 Nov`, `27 Nov 2025`: a heading above what happened on that day of UTC. */
 export function dayTitle(day: string, nowMs: number): string {
   const now = instant(nowMs);
   if (!now.startsWith(day.slice(0, 4))) return `${dayText(day)} ${day.slice(0, 4)}`;
-  const name = now.startsWith(day) ? 'Today' : weekdays[new Date(day).getUTCDay()];
-  return `${name ?? ''}, ${dayText(day)}`;
+  const weekday = new Date(day).toLocaleDateString('en', { weekday: 'long', timeZone: 'UTC' });
+  return `${now.startsWith(day) ? 'Today' : weekday}, ${dayText(day)}`;
 }
 
 /** `15:32`, below the name of its day. */
@@ -272,14 +258,14 @@ export function span(ms: number): string {
 }
 
 function timeText(at: Instant | number, textOf: (exact: string) => string, grows = false): SafeHtml {
-  const exact = instant(msOf(at));
+  const exact = exactOf(at);
   const title = `${exact.slice(0, 19).replace('T', ' ')} UTC`;
   const facts = html`datetime="${exact}" title="${title}" ${grows ? html`data-age` : ''}`;
   return html`<time ${facts}>${textOf(exact)}</time>`;
 }
 
-function msOf(at: Instant | number): number {
-  return typeof at === 'number' ? at : Date.parse(at);
+function exactOf(at: Instant | number): Instant {
+  return instant(new Date(at).getTime());
 }
 
 /** A word of a state, with its colour and shape. */
@@ -462,12 +448,31 @@ export function inputField(
   attributes: Readonly<Record<string, string>> = {},
 ): SafeHtml {
   const described = String(hint) === '' ? {} : { 'aria-describedby': `${name}-hint` };
-  const all = Object.entries({ id: name, name, autocomplete: 'off', ...attributes, ...described });
   return html`<p class="field">
-    <label for="${name}">${label}</label>
-    <input ${all.map(([key, value]) => html` ${key}="${value}"`)} />
+    <label for="${name}">${label}</label> ${input(name, { ...attributes, ...described })}
     ${String(hint) === '' ? '' : html`<span class="hint" id="${name}-hint">${hint}</span>`}
   </p>`;
+}
+
+/** A field to type a search into; only screen readers read its label. */
+export function searchBox(
+  name: string,
+  label: string,
+  attributes: Readonly<Record<string, string>>,
+): SafeHtml {
+  return html`<label class="unseen" for="${name}">${label}</label
+    >${input(name, { type: 'search', ...attributes })}`;
+}
+
+function input(name: string, attributes: Readonly<Record<string, string>>): SafeHtml {
+  const all = Object.entries({ id: name, name, autocomplete: 'off', ...attributes });
+  return html`<input ${all.map(([key, value]) => html` ${key}="${value}"`)} />`;
+}
+
+/** Values that a form sends besides those that a person gives, without the empty ones. */
+export function hiddenFields(values: Readonly<Record<string, string>>): SafeHtml {
+  const all = Object.entries(values).filter(([, value]) => value !== '');
+  return html`${all.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`)}`;
 }
 
 /** Values of an address. An invalid one counts as absent; of several with one name the first counts. */

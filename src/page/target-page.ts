@@ -54,15 +54,12 @@ export function watchTargets(settings: LocalSettings, how: OpenTarget) {
     );
 }
 
+type Judgement = readonly [look: StateLook, word: string, why: string];
+
 /** The state of a target in a word, and what stands in the way, or when it is published. */
-function judge(
-  { target: { when }, status }: Asked,
-  nowMs: number,
-): readonly [StateLook, string, why: string] {
+function judge({ target: { when }, status }: Asked, nowMs: number): Judgement {
   const whenText = whenTextOf(when);
-  if (status === null) {
-    return ['idle', 'No answer', 'It does not answer; the page is read again by itself.'];
-  }
+  if (status === null) return ['idle', 'No answer', 'It does not answer; the page is read again by itself.'];
   if (typeof status === 'string') return ['bad', 'Not reached', printableWithin(status, 300)];
   const { refusal, heldBack, newest, isUpToDate } = status;
   if (refusal !== null) return ['bad', 'Held back', printableWithin(refusal.message, 300)];
@@ -170,6 +167,14 @@ export async function targetPage(
   const manifest = newestOf({ target, status });
   const [look, word, why] = judge({ target, status }, nowMs);
   const number = manifest === null ? '' : `no. ${manifest.publication}`;
+  const at = manifest === null ? '' : moment(manifest.createdAt, nowMs);
+  const inTheWay = callout(
+    look === 'bad' ? 'bad' : 'warn',
+    'What stands in the way',
+    html`<h2>${refusal === null ? 'Held back' : 'It is not published'}</h2>
+      ${textLines(refusal === null ? heldBackTexts(heldBack) : refusal.message.split('\n'))}
+      ${manifest === null ? '' : html`<p>Readers keep publication ${number} of ${at}.</p>`}`,
+  );
   const main = html`${crumbs([['../targets', 'Targets']], name)}
   ${head(
     html`${name} ${state(look, word)}`,
@@ -178,22 +183,9 @@ export async function targetPage(
     published ${whenTextOf(when)}`,
     actLink(world, '../', ['publish-now', 'Publish now…'], { target: name }),
   )}
-  ${
-    refusal === null && heldBack.length === 0
-      ? ''
-      : callout(
-          look === 'bad' ? 'bad' : 'warn',
-          'What stands in the way',
-          html`<h2>${refusal === null ? 'Held back' : 'It is not published'}</h2>
-            ${textLines(refusal === null ? heldBackTexts(heldBack) : refusal.message.split('\n'))}
-            ${manifest === null ? '' : html`<p>Readers keep publication ${number} of ${moment(manifest.createdAt, nowMs)}.</p>`}`,
-        )
-  }
+  ${refusal === null && heldBack.length === 0 ? '' : inTheWay}
   ${facts([
-    [
-      'Newest publication',
-      manifest === null ? 'none yet' : html`${number}, ${moment(manifest.createdAt, nowMs)}`,
-    ],
+    ['Newest publication', manifest === null ? 'none yet' : html`${number}, ${at}`],
     ['Data age', manifest === null ? null : age(oldestOf(manifest), nowMs)],
     ['State', manifest === null ? null : isUpToDate ? 'Nothing newer is stored' : why],
     ['Next one', newGeneration === null ? null : `has all rows again, because ${newGeneration}`],
