@@ -9,21 +9,7 @@ import type { CopyHow } from '../requests.ts';
 import type { Holder, StoredIdentity } from '../lease.ts';
 import { versionsName, rowsTable, versionsTable } from '../records/own-names.ts';
 import { parseNames } from '../stored-json.ts';
-import {
-  checkWhole,
-  holding,
-  holdingOnce,
-  hasIdentity,
-  holdConnector,
-  noteCopiedTo,
-  noteHolder,
-  rivalOf,
-  storedIdentity,
-  clearFacts,
-  dropFacts,
-  factNames,
-  whichFacts,
-} from './held-connectors.ts';
+import * as connectors from './held-connectors.ts';
 import { noteAction } from './noted-actions.ts';
 import type { CellColumn, CellTable, CellType, numbered, RecordTables, Taken } from './driver.ts';
 import { outsideRun, type Ledger } from './ledger.ts';
@@ -51,7 +37,7 @@ export function ledgerCopies(ledger: Ledger) {
       await copyInto(ledger, target.ledger, how),
     /** Removes the data of an unfinished copy; false where there is none. Throws `ConnectorBusyError`. */
     discard: async (connector: ConnectorName, holder: Holder) =>
-      await holdingOnce(ledger, connector, holder, async (tx) => {
+      await connectors.holdingOnce(ledger, connector, holder, async (tx) => {
         const known = await readMarker(tx, connector);
         if (known === undefined || known.finishedAt !== null) return false;
         await dropCopy(tx, ledger.records, connector, known);
@@ -60,8 +46,8 @@ export function ledgerCopies(ledger: Ledger) {
       }),
     /** Allows runs again of a connector that was copied away; false where it was not. Throws `ConnectorBusyError`. */
     reopen: async (connector: ConnectorName, holder: Holder) =>
-      await holdingOnce(ledger, connector, holder, async (tx) => {
-        const wasAway = await noteCopiedTo(tx, connector, null);
+      await connectors.holdingOnce(ledger, connector, holder, async (tx) => {
+        const wasAway = await connectors.noteCopiedTo(tx, connector, null);
         if (wasAway) noteAction(tx, ledger, { action: 'copy-reopened', connector });
         return wasAway;
       }),
@@ -71,14 +57,14 @@ export function ledgerCopies(ledger: Ledger) {
 async function copyInto(source: Ledger, target: Ledger, how: CopyHow) {
   const { connector, from, to, holder, signal } = how;
   const check = async (tx: Tx): Promise<void> => {
-    await checkWhole(tx, connector);
+    await connectors.checkWhole(tx, connector);
     // A lease names its holder, the lock of a file does not.
-    if (tx.dialect.name === 'sqlite') await noteHolder(tx, connector, holder);
+    if (tx.dialect.name === 'sqlite') await connectors.noteHolder(tx, connector, holder);
   };
-  return await holding(source, connector, { holder, check }, async (reading) => {
+  return await connectors.holding(source, connector, { holder, check }, async (reading) => {
     await using snapshot = await source.db.openSnapshot(signal);
     const copied = await describe(snapshot, source, connector);
-    const state = await holding(target, connector, { holder }, async (writing) => {
+    const state = await connectors.holding(target, connector, { holder }, async (writing) => {
       const begun = await outsideRun(writing, async (tx) => await begin(tx, target, copied, how));
       if (begun.state !== 'done') {
         await copyTables({ source, target, snapshot, writing, how }, copied.tables, begun);
@@ -86,13 +72,13 @@ async function copyInto(source: Ledger, target: Ledger, how: CopyHow) {
         // Once the source is held no longer, it may have changed since.
         await reading.read(async () => Promise.resolve());
         await outsideRun(writing, async (tx) => {
-          await holdConnector(tx, { ...copied.identity, connector, holder }, writing.epoch);
+          await connectors.holdConnector(tx, { ...copied.identity, connector, holder }, writing.epoch);
           await finish(tx, target, copied, begun, how);
         });
       }
       await outsideRun(reading, async (tx) => {
         const copiedTo = writeJson({ from, to, at: instant(source.clock.now()) });
-        const isNew = await noteCopiedTo(tx, connector, copiedTo);
+        const isNew = await connectors.noteCopiedTo(tx, connector, copiedTo);
         if (isNew) noteAction(tx, source, { action: 'copy-to', connector, detail: { to } });
       });
       await target.lines?.write(writing);
@@ -126,7 +112,7 @@ async function describe(snapshot: Snapshot, ledger: Ledger, connector: Connector
     async (tx) =>
       await tx.first<StoredIdentity & { readonly definitionHash: string; readonly epoch: number }>(
         `SELECT base_url, connector_id, definition, definition_hash, epoch FROM _sync_connectors
-         WHERE connector = :connector AND ${hasIdentity}`,
+         WHERE connector = :connector AND ${connectors.hasIdentity}`,
         { connector },
       ),
   );
@@ -195,17 +181,17 @@ async function begin(
   { connector, from, to, holder }: CopyHow,
 ): Promise<Begun> {
   const { records } = ledger;
-  const rival = await rivalOf(tx, connector);
+  const rival = await connectors.rivalOf(tx, connector);
   if (rival !== undefined) throw sharedTablesError(connector, rival);
   const known = await readMarker(tx, connector);
   const isSame = known?.state === state;
-  if ((await storedIdentity(tx, connector)) !== undefined) {
+  if ((await connectors.storedIdentity(tx, connector)) !== undefined) {
     if (isSame && known.finishedAt !== null) return { ...known, state: 'done' };
     throw alreadyHeldError(connector, to);
   }
   const runs = await ledger.reserveNumbers(tx, 'runs', highest.runs);
   const names = { connector, from, to, holder: writeJson(holder), runs };
-  await dropFacts(tx, connector);
+  await connectors.dropFacts(tx, connector);
   if (isSame && known.finishedAt === null) {
     await tx.run(
       `UPDATE _sync_copies SET holder = :holder, source_name = :from, target_name = :to, runs = :runs
@@ -240,7 +226,7 @@ async function makeTable(
 async function dropCopy(tx: Tx, records: RecordTables, connector: ConnectorName, { entities }: Marker) {
   // `as`: as `begin` has written them.
   await records.drop(tx, connector, parseNames(entities) as readonly EntityName[]);
-  await dropFacts(tx, connector);
+  await connectors.dropFacts(tx, connector);
   await tx.run('DELETE FROM _sync_copies WHERE connector = :connector', { connector });
 }
 
@@ -417,12 +403,12 @@ function ledgerTable(name: string): CopiedTable {
       const of = numbers[column];
       return [{ name: column, type: cellTypes[type] ?? 'string', ...(of === undefined ? {} : { of }) }];
     }),
-    where: whichFacts(name),
+    where: connectors.whichFacts(name),
     order: isOrdered ? 'ORDER BY id' : (orders[name] ?? ''),
   };
 }
 
-const factTables = factNames.map(ledgerTable);
+const factTables = connectors.factNames.map(ledgerTable);
 /** Tables that make the others count. */
 const lastTables = ['_sync_tables', '_sync_pauses'].map(ledgerTable);
 
@@ -472,6 +458,6 @@ function movedCells({ columns }: CopiedTable, cells: Cells, shift: Shift): Cells
 }
 
 async function clearTable(tx: Tx, { name, where }: CopiedTable, connector: ConnectorName): Promise<void> {
-  if (name.startsWith('_sync_')) await clearFacts(tx, name, connector);
+  if (name.startsWith('_sync_')) await connectors.clearFacts(tx, name, connector);
   else await tx.run(`DELETE FROM ${quoted(name)} WHERE ${where}`, { connector });
 }

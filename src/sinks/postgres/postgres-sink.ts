@@ -4,17 +4,7 @@ import { processUser } from '../requests.ts';
 import { changeNumbers, numbered, valuedTables, type Taken } from '../ledger/driver.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { ledgerSink } from '../ledger/ledger-sink.ts';
-import {
-  newestSeq,
-  raiseSeq,
-  endLease,
-  keepNewest,
-  overtakeIfLost,
-  renewLeases,
-  takeLease,
-  type LastTokens,
-  newToken,
-} from './lease-rows.ts';
+import * as leaseRows from './lease-rows.ts';
 import {
   openLedger,
   type OpenedSchema,
@@ -72,8 +62,8 @@ export function postgresLedger(opened: OpenedSchema, who = processUser()): Ledge
       const sql = `SELECT setval(${sequence}, nextval(${sequence}) + :count)`;
       return ((await cellOf<number>(tx, sql, { count })) ?? 0) - count;
     },
-    newestSeq,
-    raiseSeq,
+    newestSeq: leaseRows.newestSeq,
+    raiseSeq: leaseRows.raiseSeq,
     alone: async (tx, table) => {
       await tx.run(`LOCK TABLE ${table} IN SHARE ROW EXCLUSIVE MODE`);
       return (
@@ -124,7 +114,7 @@ export function openLeases(opened: OpenedSchema) {
         // The lock first: a process that takes the connector in between should get both.
         await unlock(lease);
         try {
-          await endLease(await session.current(), { connector, epoch });
+          await leaseRows.endLease(await session.current(), { connector, epoch });
         } catch {
           // Unreachable: the lease expires by itself.
         }
@@ -168,7 +158,7 @@ export function openLeases(opened: OpenedSchema) {
           },
           { isDurable: true },
         );
-        keepNewest(lease.tokens);
+        leaseRows.keepNewest(lease.tokens);
         lease.epoch = epoch;
         renewals.begin();
         return held(lease, epoch);
@@ -195,7 +185,7 @@ export interface OwnLease {
   lockedIn: LeaseSession | null;
   /** Time, by the clock of this process, at which the lease had its full length. */
   renewedMs: number;
-  readonly tokens: LastTokens;
+  readonly tokens: leaseRows.LastTokens;
   isOvertaken: boolean;
   /** The server has lost commits of this holder. */
   hasLost: boolean;
@@ -224,7 +214,7 @@ async function takeIn(tx: WriteTx, lease: OwnLease, session: LeaseSession): Prom
   lease.renewedMs = performance.now();
   const { connector, tokens, lockedIn } = lease;
   const pids = { pid: lockedIn?.pid ?? null, sessionPid: session.pid };
-  return await takeLease(tx, { connector, holder: writeJson(lease.holder), tokens, ...pids });
+  return await leaseRows.takeLease(tx, { connector, holder: writeJson(lease.holder), tokens, ...pids });
 }
 
 type OwnLeases = ReadonlyMap<ConnectorName, OwnLease>;
@@ -256,14 +246,18 @@ async function renew(own: OwnLeases, currentSession: () => Promise<LeaseSession>
   const leases = [...own.values()].filter(({ epoch, isReleased }) => epoch !== null && !isReleased);
   for (const lease of leases) if (lease.lockedIn !== session) await lock(lease, session, 1);
   const askedMs = performance.now();
-  const renewed = await renewLeases(session, leases.map(rowOf));
+  const renewed = await leaseRows.renewLeases(session, leases.map(rowOf));
   for (const lease of leases) {
     if (renewed.has(lease.connector)) lease.renewedMs = askedMs;
     else lease.isOvertaken = true;
   }
 }
 
-function rowOf({ connector, epoch, lockedIn }: OwnLease): Parameters<typeof renewLeases>[1][number] {
+function rowOf({
+  connector,
+  epoch,
+  lockedIn,
+}: OwnLease): Parameters<typeof leaseRows.renewLeases>[1][number] {
   return { connector, epoch: epoch ?? 0, pid: lockedIn?.pid ?? null };
 }
 
@@ -277,7 +271,7 @@ async function checkLease(lease: OwnLease, server: Server): Promise<void> {
     const renewed = await server.transact(async (tx) => {
       // Renewed again it is the same.
       tx.proveBy(async () => await Promise.resolve(false));
-      return await renewLeases(tx, [rowOf(lease)]);
+      return await leaseRows.renewLeases(tx, [rowOf(lease)]);
     });
     lease.isOvertaken = !renewed.has(lease.connector);
     lease.renewedMs = askedMs;
@@ -292,7 +286,7 @@ async function overtakeLost(own: OwnLeases, found: Pick<Server, 'transact'>): Pr
     const { connector, epoch, tokens } = lease;
     if (epoch === null) continue;
     const hasLost = await found.transact(
-      async (tx) => await overtakeIfLost(tx, { connector, epoch, tokens }),
+      async (tx) => await leaseRows.overtakeIfLost(tx, { connector, epoch, tokens }),
       { isDurable: true },
     );
     lease.hasLost ||= hasLost;
@@ -316,7 +310,7 @@ export function fencedTransact(
   return async (run, work, how: TransactHow = {}) => {
     await checkLease(lease, server);
     const done = await server.transact(async (tx) => {
-      const token = newToken(tx, connector, tokens);
+      const token = leaseRows.newToken(tx, connector, tokens);
       const lock = async (): Promise<number> => {
         const found = await tx.first<{ seq: number; isSame: boolean; isWhole: boolean | null }>(
           `SELECT seq, ${timelineSql} = (SELECT timeline FROM _sync_meta WHERE one = 1) AS is_same,
@@ -338,7 +332,7 @@ export function fencedTransact(
       );
       return result;
     }, how);
-    keepNewest(tokens);
+    leaseRows.keepNewest(tokens);
     return done;
   };
 }

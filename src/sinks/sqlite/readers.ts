@@ -7,18 +7,7 @@ import {
 } from '../../sql/sqlite/open-sqlite-database.ts';
 import { servedLedger } from '../ledger/history/overview.ts';
 import type { OpenedToRead, ServedLedger } from '../sink-access.ts';
-import {
-  lastCommits,
-  newestSeq,
-  storedId,
-  isSinkThere,
-  openDatabase,
-  openReadonlyDatabase,
-  type LedgerFormat,
-  fileAt,
-  movedError,
-  toSinkError,
-} from './open-database.ts';
+import * as database from './open-database.ts';
 import { sqliteFormat } from './sqlite-schema.ts';
 import { sqliteTables } from './sqlite-tables.ts';
 
@@ -26,20 +15,20 @@ import { sqliteTables } from './sqlite-tables.ts';
 
 interface ReadFile {
   readonly file: string;
-  readonly format: LedgerFormat;
+  readonly format: database.LedgerFormat;
   /** Cache memory. */
   readonly cacheKiB?: number;
 }
 
 export function openToRead(of: ReadFile): OpenedToRead {
   const sinkId = sinkIdIn(of);
-  return { db: readFile(of), sinkId, records: sqliteTables, newestSeq };
+  return { db: readFile(of), sinkId, records: sqliteTables, newestSeq: database.newestSeq };
 }
 
 function sinkIdIn({ file, format }: ReadFile): string {
-  const db = openReadonlyDatabase({ file, format });
+  const db = database.openReadonlyDatabase({ file, format });
   try {
-    return storedId(db);
+    return database.storedId(db);
   } finally {
     db.close();
   }
@@ -51,9 +40,9 @@ function readFile(
 ): ReadableSqlite {
   return readSqlite({
     file,
-    openReader: () => openReadonlyDatabase({ file, format }),
+    openReader: () => database.openReadonlyDatabase({ file, format }),
     cacheKiB,
-    explain: (error) => toSinkError(error, file),
+    explain: (error) => database.toSinkError(error, file),
     ...how,
   });
 }
@@ -68,7 +57,7 @@ export function readSqliteSink(file: string, format = sqliteFormat): ReadableSql
  * error for a refused statement.
  */
 export function querySqliteSink(file: string, sql: string): readonly Readonly<Record<string, ColumnValue>>[] {
-  const db = openReadonlyDatabase({ file, format: sqliteFormat });
+  const db = database.openReadonlyDatabase({ file, format: sqliteFormat });
   try {
     return db.prepare<[], Record<string, ColumnValue>>(sql).all();
   } finally {
@@ -79,8 +68,8 @@ export function querySqliteSink(file: string, sql: string): readonly Readonly<Re
 /** Opens a SQLite sink to which an index is added. A power loss may undo the last writes. */
 export function openIndexedSink(file: string): Connection {
   // Throws where there is no sink: opening to write would make an empty one.
-  if (!isSinkThere(file)) openReadonlyDatabase({ file, format: sqliteFormat }).close();
-  return openDatabase({ file, format: sqliteFormat, durability: 'normal' });
+  if (!database.isSinkThere(file)) database.openReadonlyDatabase({ file, format: sqliteFormat }).close();
+  return database.openDatabase({ file, format: sqliteFormat, durability: 'normal' });
 }
 
 /**
@@ -106,8 +95,8 @@ export async function openServedFile(
     if (sinkIdIn(of) !== sinkId) return `another sink is at ${place}`;
     db = readFile(of, {
       openReader: () => {
-        if (idOf(file) !== found) throw movedError(file, idOf(file) === null);
-        return openReadonlyDatabase({ file, format: of.format });
+        if (idOf(file) !== found) throw database.movedError(file, idOf(file) === null);
+        return database.openReadonlyDatabase({ file, format: of.format });
       },
       isWatched: true,
     });
@@ -116,7 +105,7 @@ export async function openServedFile(
     return null;
   };
   const first = idOf(file);
-  if (first === null) throw movedError(file, true);
+  if (first === null) throw database.movedError(file, true);
   openThis(first);
   return await servedLedger({
     sinkId,
@@ -138,11 +127,11 @@ export async function openServedFile(
       }
     },
     read: async (work) => {
-      if (db === null) throw movedError(file, true);
+      if (db === null) throw database.movedError(file, true);
       return await db.read(work);
     },
     mark: async () => (db === null ? null : await db.mark()),
-    lastCommits,
+    lastCommits: database.lastCommits,
     [Symbol.asyncDispose]: async () => await db?.[Symbol.asyncDispose](),
   });
 }
@@ -150,7 +139,7 @@ export async function openServedFile(
 /** The file is also lost where its folder may no longer be entered. */
 function idOf(file: string): string | null {
   try {
-    return fileAt(file);
+    return database.fileAt(file);
   } catch {
     return null;
   }

@@ -4,20 +4,7 @@ import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import { openSqliteDatabase, type SqliteDatabase } from '../../sql/sqlite/open-sqlite-database.ts';
 import { blockingMs, isBusy, storageFailure, whenUnlocked } from '../../sql/sqlite/sqlite-error.ts';
 import { explained, cellOf, type Tx } from '../../sql/database.ts';
-import {
-  defaultLockTimeoutMs,
-  rememberPlace,
-  toSinkError,
-  mostCacheKiB,
-  openDatabase,
-  openReadonlyDatabase,
-  type LedgerFormat,
-  newestSeq,
-  raiseSeq,
-  saveSeqs,
-  storedId,
-  noteCommit,
-} from './open-database.ts';
+import * as database from './open-database.ts';
 import { sqliteFormat } from './sqlite-schema.ts';
 import { processUser } from '../requests.ts';
 import {
@@ -39,32 +26,32 @@ import { storedEpoch, holderOf } from '../ledger/held-connectors.ts';
 
 interface LedgerFileOptions extends OpenHow {
   readonly file: string;
-  readonly format: LedgerFormat;
+  readonly format: database.LedgerFormat;
   readonly records: RecordTables;
 }
 
 /** Opens the ledger in a SQLite file for writing, and makes it where there is none. Throws as `openDatabase`. */
 export async function openLedgerFile(options: LedgerFileOptions): Promise<Ledger> {
   const { file, format, clock, signal, records } = options;
-  const lockTimeoutMs = options.lockTimeoutMs ?? defaultLockTimeoutMs;
+  const lockTimeoutMs = options.lockTimeoutMs ?? database.defaultLockTimeoutMs;
   const wait = { clock, lockTimeoutMs, signal };
-  const explain = (error: unknown): unknown => toSinkError(error, file);
+  const explain = (error: unknown): unknown => database.toSinkError(error, file);
   const writer = await explained(
     explain,
     async () => await whenUnlocked(wait, () => openForWriting(options)),
   );
-  const checkPlace = rememberPlace(file);
+  const checkPlace = database.rememberPlace(file);
   const db = openSqliteDatabase({
     ...wait,
     file,
     writer,
     openReader: () => {
       checkPlace();
-      return openReadonlyDatabase({ file, format });
+      return database.openReadonlyDatabase({ file, format });
     },
     check: checkPlace,
     explain,
-    cacheKiB: options.cacheKiB ?? mostCacheKiB,
+    cacheKiB: options.cacheKiB ?? database.mostCacheKiB,
   });
   const locks = openLocks(db, writer, options);
   let foldedMs = Number.NEGATIVE_INFINITY;
@@ -72,7 +59,7 @@ export async function openLedgerFile(options: LedgerFileOptions): Promise<Ledger
     db,
     clock,
     who: options.who ?? processUser(),
-    sinkId: storedId(writer),
+    sinkId: database.storedId(writer),
     records,
     deletedAtOnce: 1_000,
     take: locks.take,
@@ -91,8 +78,8 @@ export async function openLedgerFile(options: LedgerFileOptions): Promise<Ledger
       foldLog(writer, file);
     },
     reserveNumbers,
-    newestSeq,
-    raiseSeq,
+    newestSeq: database.newestSeq,
+    raiseSeq: database.raiseSeq,
     // A transaction that writes is alone from its start, and all processes of a file are on one machine.
     alone: async () => Promise.resolve(clock.now()),
     [Symbol.asyncDispose]: async () => {
@@ -106,7 +93,7 @@ export async function openLedgerFile(options: LedgerFileOptions): Promise<Ledger
 /** Distinguishes busy from failures that a wait does not resolve. */
 function openForWriting(options: LedgerFileOptions): Connection {
   try {
-    return openDatabase({ ...options, busyMs: blockingMs });
+    return database.openDatabase({ ...options, busyMs: blockingMs });
   } catch (error) {
     throw error instanceof SyncError && isBusy(error.cause) ? error.cause : error;
   }
@@ -124,7 +111,7 @@ function foldLog(writer: Connection, file: string): void {
   try {
     writer.pragma('wal_checkpoint(PASSIVE)');
   } catch (error) {
-    if (storageFailure(error)?.isFull !== true) throw toSinkError(error, file);
+    if (storageFailure(error)?.isFull !== true) throw database.toSinkError(error, file);
   }
 }
 
@@ -155,7 +142,7 @@ function openLocks(db: SqliteDatabase, writer: Connection, { file, clock }: Ledg
 
   const lockOf = async (connector: ConnectorName): Promise<Lock> => {
     const lock = await explained(
-      (error) => toSinkError(error, file),
+      (error) => database.toSinkError(error, file),
       async () => takeLock(`${file}.${connector}.lock`),
     );
     if (lock !== null) return lock;
@@ -184,11 +171,11 @@ function openLocks(db: SqliteDatabase, writer: Connection, { file, clock }: Ledg
         return await db.transact(async (tx) => {
           await checkHeld(tx);
           const before = rowsWritten.get();
-          const { takeSeqs, taken } = changeNumbers(() => newestSeq(tx));
+          const { takeSeqs, taken } = changeNumbers(() => database.newestSeq(tx));
           const result = await work(tx, { run, now: instant(clock.now()), takeSeqs });
-          saveSeqs(tx, taken());
+          database.saveSeqs(tx, taken());
           // Half of the transactions of a short run find nothing to do: their commits write nothing.
-          if (rowsWritten.get() !== before) noteCommit(tx, connector);
+          if (rowsWritten.get() !== before) database.noteCommit(tx, connector);
           return result;
         }, how);
       },
@@ -210,7 +197,7 @@ function openLocks(db: SqliteDatabase, writer: Connection, { file, clock }: Ledg
         async (tx) => {
           const next = (await storedEpoch(tx, connector)) + 1;
           await work(tx, next);
-          noteCommit(tx, connector);
+          database.noteCommit(tx, connector);
           return next;
         },
         { isDurable: true },

@@ -28,34 +28,7 @@ import { transitions } from '../partitions/transitions.ts';
 import type { OwnerFrom, KeyedRow, RecordTable, RowOwner } from '../driver.ts';
 import { readStored, storeRows } from '../store-rows.ts';
 import { tableNumbers, addDeleted, openStoredTable } from '../tables.ts';
-import {
-  allowMissing,
-  askForRows,
-  countBelowDeleted,
-  countNoted,
-  isCounted,
-  noneNoted,
-  withPartition,
-  dropOwnerless,
-  notedRows,
-  noteFoundGone,
-  noteMissing,
-  suspectRows,
-  vouchForRows,
-  type Missed,
-  leavePlaces,
-  otherPlaces,
-  placesById,
-  readShared,
-  type RowAt,
-  endMissing,
-  noteOrphans,
-  openMissing,
-  orphansGone,
-  readyRows,
-  dropShared,
-  forgetRows,
-} from './noted-rows.ts';
+import * as notes from './noted-rows.ts';
 import type { RowsOf } from '../../run-report.ts';
 import { endFiles } from '../downloads/ledger-files.ts';
 
@@ -79,7 +52,7 @@ export function ledgerDeletes({ deletedAtOnce }: Pick<Ledger, 'deletedAtOnce'>, 
      */
     allow: inLease(
       async ({ connector, tx }, entity: EntityName): Promise<void> =>
-        void (await allowMissing(tx, { connector, entity })),
+        void (await notes.allowMissing(tx, { connector, entity })),
       long,
     ),
     toConfirm: inLease(candidates),
@@ -110,7 +83,7 @@ export async function candidates(
   limit: number,
 ): Promise<readonly Candidate[]> {
   const asking = { connector, entity, run: current.run, now: stamp.now, limit };
-  const asked = await askForRows(tx, asking);
+  const asked = await notes.askForRows(tx, asking);
   const rows = asked.map(({ row }) => row);
   const stored = await current.tables.get(entity)?.rows(tx, rows);
   return asked.flatMap(({ row, params, inject, isVouchedFor, since }): readonly Candidate[] => {
@@ -132,7 +105,7 @@ async function judgeRows(commit: Commit, entity: EntityName, judgements: readonl
   const { connector, current, stamp, tx } = commit;
   const of = { connector, entity };
   const asked = judgements.map(({ row }) => row);
-  const noted = new Map((await notedRows(tx, { ...of, rows: asked })).map((note) => [note.row, note]));
+  const noted = new Map((await notes.notedRows(tx, { ...of, rows: asked })).map((note) => [note.row, note]));
   const stored = await current.tables.get(entity)?.rows(tx, asked);
   const judged = judgements.flatMap((judgement) => {
     const note = noted.get(judgement.row);
@@ -146,8 +119,8 @@ async function judgeRows(commit: Commit, entity: EntityName, judgements: readonl
     judgement.verdict === 'there' ? [{ ...one, ...judgement }] : [],
   );
   const asking = { ...of, run: current.run, now: stamp.now };
-  if (gone.length > 0) await noteFoundGone(tx, { ...asking, rows: gone });
-  if (there.length > 0) await vouchForRows(tx, { ...asking, rows: there.map(({ row }) => row) });
+  if (gone.length > 0) await notes.noteFoundGone(tx, { ...asking, rows: gone });
+  if (there.length > 0) await notes.vouchForRows(tx, { ...asking, rows: there.map(({ row }) => row) });
   const unlisted = there.filter(({ isUnlisted }) => isUnlisted);
   if (unlisted.length > 0) {
     const keyHashes = unlisted.map(({ keyText }) => textHash(keyText));
@@ -193,7 +166,7 @@ async function suspectParents({ connector, current, stamp, tx }: Commit, confirm
     const suspects = there.flatMap(({ row, owner }) =>
       owner === null || seen.has(entity, row) ? [] : [{ row, partition: owner, needs: 'get' as const }],
     );
-    await suspectRows(tx, { connector, entity, origin, since: stamp.now }, suspects);
+    await notes.suspectRows(tx, { connector, entity, origin, since: stamp.now }, suspects);
   }
 }
 
@@ -206,7 +179,7 @@ const rowsAtOnce = 1_000;
  */
 async function weighMissing(commit: Commit): Promise<readonly EntityMissing[]> {
   const { connector, current, tx } = commit;
-  const noted = await countNoted(tx, { connector });
+  const noted = await notes.countNoted(tx, { connector });
   const planned = noted.filter(({ entity }) => current.entities.has(entity));
   const counts = new Map(planned.map(({ entity, ...one }) => [entity, one]));
   const along = new Map<EntityName, readonly RowsOf[]>();
@@ -219,7 +192,7 @@ async function weighMissing(commit: Commit): Promise<readonly EntityMissing[]> {
   const accounts = await accountsOf(commit, entities);
   const weighed: EntityMissing[] = [];
   for (const entity of entities) {
-    const { firstMissed, ...counted } = counts.get(entity) ?? noneNoted;
+    const { firstMissed, ...counted } = counts.get(entity) ?? notes.noneNoted;
     const hasSurvivor = firstMissed === null || (await isAnyLeft(commit, entity, firstMissed));
     const account = { ...accounts(entity), hasSurvivor, along: along.get(entity) ?? [] };
     weighed.push({ entity, ...counted, ...account });
@@ -229,7 +202,7 @@ async function weighMissing(commit: Commit): Promise<readonly EntityMissing[]> {
 
 async function accountsOf(commit: Commit, entities: readonly EntityName[]) {
   const { connector, stamp, tx } = commit;
-  const waiting = await countBelowDeleted(tx, { connector });
+  const waiting = await notes.countBelowDeleted(tx, { connector });
   const judged = new Map(waiting.map(({ entity, rows }) => [entity, rows]));
   const ended = await allEnded(tx, { connector, entities });
   for (const [entity, ofEntity] of grouped(ended, (one) => one.entity)) {
@@ -264,8 +237,8 @@ async function isAnyLeft(
   const rows = quoted(records.tableName(connector, entity));
   // As a join, PostgreSQL may go through all missing rows first.
   const sql = `SELECT 1 AS found FROM ${rows} AS t WHERE t._first_seen_at < :firstMissed AND t._deleted_at IS NULL
-    AND (SELECT m.row FROM ${withPartition} WHERE m.connector = :connector AND m.entity = :entity AND m.row = t._row
-           AND ${isCounted} LIMIT 1) IS NULL LIMIT 1`;
+    AND (SELECT m.row FROM ${notes.withPartition} WHERE m.connector = :connector AND m.entity = :entity AND m.row = t._row
+           AND ${notes.isCounted} LIMIT 1) IS NULL LIMIT 1`;
   return (await tx.first(sql, { connector, entity, firstMissed })) !== undefined;
 }
 
@@ -302,7 +275,7 @@ async function sweepRows(commit: Commit, limit: number): Promise<{ readonly isDo
     await sweepSharedRows(commit, entity, swept, share);
   }
   const isDone = (await nextUnswept(tx, { ...chain, limit: 1 })).length === 0;
-  if (isDone) await dropOwnerless(tx, { connector });
+  if (isDone) await notes.dropOwnerless(tx, { connector });
   return { isDone };
 }
 
@@ -324,12 +297,12 @@ async function sweepOwnRows(
   const notShown = rows.filter(({ row }) => !current.seen.hasInOwner(entity, row));
   const lost = notShown.map(({ row }) => row);
   const stored = await table?.rows(tx, lost);
-  const places = await otherPlaces(tx, of, lost);
+  const places = await notes.otherPlaces(tx, of, lost);
   const absences = new Map(partitions.map(({ id, absence }) => [id, absence]));
   const until = believedUntil(stamp.now);
   const moved: RowOwner[] = [];
-  const left: RowAt[] = [];
-  const missed: Missed[] = [];
+  const left: notes.RowAt[] = [];
+  const missed: notes.Missed[] = [];
   for (const { row, owner } of notShown) {
     const { changedAt = '' } = stored?.get(row) ?? {};
     const isSeen = current.seen.has(entity, row);
@@ -345,8 +318,8 @@ async function sweepOwnRows(
   }
   current.seen.save(tx);
   table?.setOwners(tx, moved);
-  await leavePlaces(tx, of, left);
-  await noteMissing(tx, { ...of, origin: current.origin, since: current.chainStartedAt }, missed);
+  await notes.leavePlaces(tx, of, left);
+  await notes.noteMissing(tx, { ...of, origin: current.origin, since: current.chainStartedAt }, missed);
   const last = rows.length < limit ? undefined : rows.at(-1);
   if (last === undefined) return partitions;
   await transitions.sweepTo(tx, { id: last.owner, sweptTo: last.row });
@@ -370,15 +343,15 @@ async function sweepSharedRows(
   const table = current.tables.get(entity);
   const of = { connector, entity };
   const shown = partitions.map(({ id, sweptTo }) => ({ partition: id, after: lastSharedSwept(sweptTo) }));
-  const shared = await readShared(tx, of, shown, limit);
+  const shared = await notes.readShared(tx, of, shown, limit);
   const numbers = [...new Set(shared.map(({ row }) => row))];
   const rows = (await table?.rows(tx, numbers)) ?? new Map<number, never>();
   await current.seen.load(tx, entity, numbers);
   const owners = new Map([...rows].map(([row, { owner }]) => [row, owner]));
   const ids = [...owners.values(), ...partitions.map(({ id }) => id)].flatMap((id) => id ?? []);
-  const places = await placesById(tx, [...new Set(ids)]);
+  const places = await notes.placesById(tx, [...new Set(ids)]);
   const moved: RowOwner[] = [];
-  const left: RowAt[] = [];
+  const left: notes.RowAt[] = [];
   for (const { row, partition, origin } of shared) {
     const owner = owners.get(row) ?? null;
     const place = owner === null ? undefined : places.get(owner);
@@ -393,7 +366,7 @@ async function sweepSharedRows(
     left.push({ row, partition });
   }
   table?.setOwners(tx, moved);
-  await leavePlaces(tx, of, left);
+  await notes.leavePlaces(tx, of, left);
   const last = shared.length < limit ? undefined : shared.at(-1);
   const isSwept = partitions.findIndex(({ id }) => id === last?.partition);
   const swept = partitions.slice(0, last === undefined ? undefined : isSwept).map(({ id }) => id);
@@ -428,7 +401,7 @@ export async function deleteRows(commit: Commit, entity: EntityName, going: read
   const table = current.tables.get(entity);
   await table?.tombstone(tx, rows, stamp);
   addDeleted(tx, { ...of, rows: rows.length });
-  await forgetRows(tx, of, rows);
+  await notes.forgetRows(tx, of, rows);
   await endFiles(tx, of, keyTexts);
   const ended = await transitions.end(tx, { ...of, keyHashes: keyTexts.map(textHash) });
   const ids = ended.map(({ id }) => id);
@@ -457,7 +430,7 @@ async function deleteMissing(commit: Commit, entity: EntityName, which: Tombston
   let deleted = 0;
   // Each round takes every row that it checks off the list.
   for (;;) {
-    const ready = await readyRows(tx, { ...of, run: current.run, limit: limit - deleted }, which);
+    const ready = await notes.readyRows(tx, { ...of, run: current.run, limit: limit - deleted }, which);
     const numbers = ready.map(({ row }) => row);
     const stored = (await table?.rows(tx, numbers)) ?? new Map<number, never>();
     await current.seen.load(tx, entity, numbers);
@@ -470,7 +443,7 @@ async function deleteMissing(commit: Commit, entity: EntityName, which: Tombston
     await deleteRows(commit, entity, going);
     const gone = new Set(going.map(({ row }) => row));
     const staying = numbers.filter((row) => !gone.has(row));
-    endMissing(tx, of, staying);
+    notes.endMissing(tx, of, staying);
     deleted += going.length;
     if (ready.length === 0 || deleted >= limit) return deleted;
   }
@@ -531,7 +504,7 @@ async function rowsAlong(commit: Commit, entity: EntityName): Promise<readonly R
   const table = current.tables.get(entity);
   const counts = new Map<EntityName, number>();
   for (let after = 0; ;) {
-    const batch = await openMissing(tx, { ...of, after, limit: rowsAtOnce });
+    const batch = await notes.openMissing(tx, { ...of, after, limit: rowsAtOnce });
     const stored = (await table?.rows(tx, batch)) ?? new Map<number, never>();
     const roots = [...stored.values()].map(({ row, keyText }) => ({ entity, row, keyText }));
     for (const [child, rows] of await countBelow(commit, roots, roots)) {
@@ -613,7 +586,7 @@ const nextEnded = ask<
 async function deleteOrphans(commit: Commit, limit: number): Promise<readonly RowsOf[]> {
   const { connector, current, tx } = commit;
   const deleted: RowsOf[] = [];
-  const gone = await orphansGone(tx, { connector, run: current.run, limit });
+  const gone = await notes.orphansGone(tx, { connector, run: current.run, limit });
   for (const [entity, orphans] of grouped(gone, (one) => one.entity)) {
     const rows = orphans.map(({ row }) => row);
     const going = await goingAlong(commit, entity, rows);
@@ -653,10 +626,10 @@ async function emptyPartitions(
   const owners = ended.map(({ id, sweptTo }) => ({ owner: id, after: sweptTo }));
   const live = (await table?.liveRows(tx, owners, limit)) ?? [];
   const numbers = live.map(({ row }) => row);
-  const places = await otherPlaces(tx, of, numbers);
+  const places = await notes.otherPlaces(tx, of, numbers);
   const mayMove = current.reading.get(entity)?.mayMove === true;
   const moved: RowOwner[] = [];
-  const orphans: Missed[] = [];
+  const orphans: notes.Missed[] = [];
   const left: number[] = [];
   for (const { row, owner } of live) {
     const place = places.get(row)?.find(({ isLive }) => isLive);
@@ -666,14 +639,14 @@ async function emptyPartitions(
   }
   table?.setOwners(tx, moved);
   const placed = moved.map(({ row, owner }) => ({ row, partition: owner }));
-  await leavePlaces(tx, of, placed);
-  await noteOrphans(tx, { ...of, origin: current.origin, since: stamp.now }, orphans);
+  await notes.leavePlaces(tx, of, placed);
+  await notes.noteOrphans(tx, { ...of, origin: current.origin, since: stamp.now }, orphans);
   const going = await goingAlong(commit, entity, left);
   await deleteRows(commit, entity, going);
   const last = live.length < limit ? undefined : live.at(-1);
   const isEmptied = ended.findIndex(({ id }) => id === last?.owner);
   const ids = ended.slice(0, last === undefined ? undefined : isEmptied).map(({ id }) => id);
-  await dropShared(tx, { ids });
+  await notes.dropShared(tx, { ids });
   await transitions.empty(tx, { ids });
   if (last !== undefined) await transitions.sweepTo(tx, { id: last.owner, sweptTo: last.row });
   return going.length;

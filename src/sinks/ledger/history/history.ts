@@ -34,21 +34,7 @@ import { readOutbox } from '../notices/ledger-notices.ts';
 import { readPurgeWork, readPurgeNotes } from '../purges/purge-notes.ts';
 import { hasBegun, readJournal, readScopeChanges } from '../runs/run-chains.ts';
 import { knownTables, openStoredTable, storedTable, versionedEntities, readMasks } from '../tables.ts';
-import {
-  newestRunsSql,
-  readChanges,
-  readDoubts,
-  readFreshness,
-  readOverview,
-  readPause,
-  readPauses,
-  readRecentRuns,
-  readRun,
-  readRuns,
-  runColumns,
-  runSummary,
-  type RunRow,
-} from './overview.ts';
+import * as overview from './overview.ts';
 
 /**
  * Questions of `status`, `runs` and people to a ledger. `read` gives each of them a separate state, or all of them the
@@ -63,22 +49,22 @@ export function ledgerReader(
     async (...given: Given): Promise<Result> =>
       await read(async (tx) => await question(tx, ...given));
   return {
-    runs: asked(readRuns),
-    run: asked(readRun),
+    runs: asked(overview.readRuns),
+    run: asked(overview.readRun),
     journal: asked(readJournal),
-    recentRuns: asked(readRecentRuns),
-    changes: asked(readChanges),
+    recentRuns: asked(overview.readRecentRuns),
+    changes: asked(overview.readChanges),
     scopeChanges: asked(readScopeChanges),
     counts: asked(countsOfRun),
     origins: asked(storedOrigins),
-    doubts: asked(readDoubts),
+    doubts: asked(overview.readDoubts),
     /** Connectors by name; only these where they are given. One pass over the sink either way. */
     connectors: asked(async (tx, only?: readonly ConnectorName[]) => await readConnectors(tx, only, records)),
     /** The state of every connector, in a pass that stays cheap for ten thousand of them. */
-    overview: asked((tx) => readOverview(tx)),
-    pauses: asked((tx) => readPauses(tx)),
-    pause: asked(readPause),
-    freshness: asked(readFreshness),
+    overview: asked((tx) => overview.readOverview(tx)),
+    pauses: asked((tx) => overview.readPauses(tx)),
+    pause: asked(overview.readPause),
+    freshness: asked(overview.readFreshness),
     unfinishedCopy: asked(readUnfinishedCopy),
     copies: asked(readCopies),
     drift: asked(readDrift),
@@ -346,9 +332,9 @@ export async function readConnectors(
       asOf,
     });
   }
-  const lastRunsSql = `${newestRunsSql(`${runColumns}, report`, `AND ${hasBegun}`)} WHERE ${among(only, 'known.connector')}`;
-  const newest = await tx.rows<RunRow>(lastRunsSql, named);
-  const lastRuns = new Map(newest.map((run) => [run.connector, runSummary(run)]));
+  const lastRunsSql = `${overview.newestRunsSql(`${overview.runColumns}, report`, `AND ${hasBegun}`)} WHERE ${among(only, 'known.connector')}`;
+  const newest = await tx.rows<overview.RunRow>(lastRunsSql, named);
+  const lastRuns = new Map(newest.map((run) => [run.connector, overview.runSummary(run)]));
   return known.map(({ holder, ...row }): ConnectorStatus => ({
     ...row,
     lastHolder: parseHolder(holder),

@@ -45,17 +45,7 @@ import {
   deleteEndedVersions,
   versionedEntities,
 } from '../tables.ts';
-import {
-  dropWork,
-  noteSteps,
-  readSteps,
-  ensureMac,
-  readJoinsBelow,
-  writeNotes,
-  type JoinBelow,
-  type RecordMac,
-  readNotes,
-} from './purge-notes.ts';
+import * as purgeNotes from './purge-notes.ts';
 import { versionsName } from '../../records/own-names.ts';
 
 /** Records that a transaction removes, without those below them. */
@@ -68,7 +58,11 @@ export function ledgerPurges(ledger: Ledger) {
     look: async (connector: ConnectorName, of: PurgeRequest['of']): Promise<readonly PurgedOf[]> =>
       await ledger.db.read(async (tx) => {
         const purging = { tx, records: ledger.records, connector };
-        const found: FoundRecords = { asked: of, of: new Map(), joins: await readJoinsBelow(tx, connector) };
+        const found: FoundRecords = {
+          asked: of,
+          of: new Map(),
+          joins: await purgeNotes.readJoinsBelow(tx, connector),
+        };
         for (const asked of of) if (asked.keyTexts.length > 0) await findBelow(purging, found, asked);
         const chosen = new Set(found.of.keys());
         for (const asked of of) if (asked.keyTexts.length === 0) await findBelow(purging, found, asked);
@@ -87,13 +81,13 @@ export function ledgerPurges(ledger: Ledger) {
      * be done now, with the reason. Takes the connector only where there is something to do.
      */
     complete: async (connector: ConnectorName) => {
-      const left = await ledger.db.read(async (tx) => await readSteps(tx, connector));
+      const left = await ledger.db.read(async (tx) => await purgeNotes.readSteps(tx, connector));
       if (left.length === 0) return [];
       return await holdingFor('purge', ledger, connector, (taken) => completeSteps(ledger, taken));
     },
     /** Removes this work from the notes. Work that a purge has noted meanwhile stays. Takes no lock. */
     noteDone: async (work: readonly PurgeWork[]) =>
-      await ledger.db.transact(async (tx) => await dropWork(tx, work)),
+      await ledger.db.transact(async (tx) => await purgeNotes.dropWork(tx, work)),
     /** Counts the data that `expire` would remove. Takes no lock and writes nothing. */
     expired: async (connector: ConnectorName, asked: Pick<ExpireRequest, 'entities' | 'isAsked'>) =>
       await countExpired(ledger, connector, asked),
@@ -111,7 +105,7 @@ async function purge(ledger: Ledger, taken: Taken, request: PurgeRequest): Promi
     if ((await storedIdentity(tx, connector)) === undefined) {
       throw usage(`The sink holds nothing of connector "${connector}", so there is nothing to purge.`);
     }
-    return await ensureMac(tx, connector);
+    return await purgeNotes.ensureMac(tx, connector);
   });
   const counts: PurgedOf[] = [];
   const noted = new Set<string>();
@@ -125,12 +119,14 @@ async function purge(ledger: Ledger, taken: Taken, request: PurgeRequest): Promi
     ...new Set([...request.of.map(({ entity }) => entity), ...counts.map((one) => one.entity)]),
   ];
   const steps = { connector, entities, targets: request.targets };
-  await outsideRun(taken, async (tx) => await noteSteps(tx, ledger, steps));
+  await outsideRun(taken, async (tx) => await purgeNotes.noteSteps(tx, ledger, steps));
   const left = await completeSteps(ledger, taken);
   return { at, who, entities: addUpPurged(counts), records: noted.size, left };
 }
 
-type Asked = PurgedKeys & Omit<PurgeRequest, 'of'> & Pick<PurgeEnd, 'at'> & { readonly macOf: RecordMac };
+type Asked = PurgedKeys &
+  Omit<PurgeRequest, 'of'> &
+  Pick<PurgeEnd, 'at'> & { readonly macOf: purgeNotes.RecordMac };
 
 /** Purges records of one entity and everything below them. Notes the steps that follow as work. */
 async function purgeOf(ledger: Ledger, taken: Taken, request: Asked) {
@@ -167,10 +163,15 @@ async function purgeOf(ledger: Ledger, taken: Taken, request: Asked) {
         asked: Number(one.entity === entity && one.isAsked),
       }));
       const seq = await ledger.newestSeq(tx, connector);
-      await writeNotes(tx, { connector, notes, seq, at, who, canReturn });
+      await purgeNotes.writeNotes(tx, { connector, notes, seq, at, who, canReturn });
       const touched = of.filter((one) => one.rows + one.quarantined + one.listings + one.files > 0);
       const entities = touched.map((one) => one.entity);
-      await noteSteps(tx, ledger, { connector, entities, targets: request.targets }, ownSteps(ledger));
+      await purgeNotes.noteSteps(
+        tx,
+        ledger,
+        { connector, entities, targets: request.targets },
+        ownSteps(ledger),
+      );
       return { of, notes };
     });
     counts.push(...shownOf(removed.of, batch));
@@ -230,11 +231,11 @@ interface FoundOf {
 interface FoundRecords {
   readonly asked: readonly PurgedKeys[];
   readonly of: Map<EntityName, FoundOf>;
-  readonly joins: readonly JoinBelow[];
+  readonly joins: readonly purgeNotes.JoinBelow[];
 }
 
 async function findRecords(purging: PurgingTx, asked: PurgedKeys): Promise<FoundRecords> {
-  const joins = await readJoinsBelow(purging.tx, purging.connector);
+  const joins = await purgeNotes.readJoinsBelow(purging.tx, purging.connector);
   return await findBelow(purging, { asked: [asked], of: new Map(), joins }, asked);
 }
 
@@ -682,7 +683,7 @@ async function removeRows(tx: Tx, { ledger, of }: Expiring, rows: readonly Keyed
     { ...of, completeAfter: completeAfter ?? 0 },
   );
   const steps = { connector, entities: [entity], targets: [] };
-  await noteSteps(tx, ledger, steps, ledger.lines === undefined ? [] : ['lines']);
+  await purgeNotes.noteSteps(tx, ledger, steps, ledger.lines === undefined ? [] : ['lines']);
 }
 
 interface OldFile {
@@ -734,7 +735,7 @@ export function ownSteps({ lines }: Pick<Ledger, 'lines'>): readonly PurgeStep[]
 export async function completeSteps(ledger: Ledger, taken: Taken): Promise<readonly LeftStep[]> {
   const { connector } = taken;
   await removeNotedLines(ledger, taken);
-  const steps = await taken.read(async (tx) => await readSteps(tx, connector));
+  const steps = await taken.read(async (tx) => await purgeNotes.readSteps(tx, connector));
   const space = steps.filter(({ step }) => step === 'space');
   if (space.length === 0) return [];
   try {
@@ -754,7 +755,7 @@ export async function completeSteps(ledger: Ledger, taken: Taken): Promise<reado
 
 /** Removes lines of rows that a purge, or retention, has removed. */
 async function removeNotedLines(ledger: Ledger, taken: Taken, signal?: AbortSignal): Promise<void> {
-  const steps = await taken.read(async (tx) => await readSteps(tx, taken.connector));
+  const steps = await taken.read(async (tx) => await purgeNotes.readSteps(tx, taken.connector));
   for (const one of steps.filter(({ step }) => step === 'lines')) {
     await removeLines(ledger, taken, one.entity, signal);
     await done(taken, [one]);
@@ -762,7 +763,7 @@ async function removeNotedLines(ledger: Ledger, taken: Taken, signal?: AbortSign
 }
 
 async function done(taken: Taken, work: readonly PurgeWork[]): Promise<void> {
-  await outsideRun(taken, async (tx) => await dropWork(tx, work));
+  await outsideRun(taken, async (tx) => await purgeNotes.dropWork(tx, work));
 }
 
 /** Lines of purged records, and of records whose rows are gone. */
@@ -772,8 +773,8 @@ async function removeLines(ledger: Ledger, taken: Taken, entity: EntityName, sig
   if (lines === undefined) return;
   const { table, macOf, notes } = await outsideRun(taken, async (tx) => ({
     table: await storedTable(tx, { connector, entity }),
-    macOf: await ensureMac(tx, connector),
-    notes: await readNotes(tx, { connector }),
+    macOf: await purgeNotes.ensureMac(tx, connector),
+    notes: await purgeNotes.readNotes(tx, { connector }),
   }));
   // A mask of its key has removed all of it.
   if (table === undefined) {

@@ -6,18 +6,7 @@ import { noCounts, type PageCounts, type PreparedRecord } from '../../../core/re
 import { cellOf, type Tx, textHash } from '../../../sql/database.ts';
 import { checkCounts, addCounts } from '../counts.ts';
 import { misfitError } from '../../decisions/meet-record.ts';
-import {
-  readAgain,
-  resetConnector,
-  forgetConnector,
-  resetEntity,
-  type Resetting,
-  holding,
-  holdingFor,
-  clearFacts,
-  forgetHashes,
-  storedIdentity,
-} from '../held-connectors.ts';
+import * as connectors from '../held-connectors.ts';
 import type { Holder } from '../../lease.ts';
 import type { AdoptedIdentity, ResetCounts, ResetScope, UndonePlace, UndoneRows } from '../../requests.ts';
 import { parseNames } from '../../stored-json.ts';
@@ -86,18 +75,20 @@ async function tombstoneOne(commit: Commit, entity: EntityName, keyText: string)
  */
 async function reset(ledger: Ledger, connector: ConnectorName, what: ResetScope): Promise<ResetCounts> {
   const forget = async (tx: Tx): Promise<ResetCounts> => {
-    const resetting: Resetting = { tx, records: ledger.records, connector, what };
+    const resetting: connectors.Resetting = { tx, records: ledger.records, connector, what };
     const entities = await knownEntities(tx, connector);
-    const isKnown = what.entity !== null || (await storedIdentity(tx, connector)) !== undefined;
+    const isKnown = what.entity !== null || (await connectors.storedIdentity(tx, connector)) !== undefined;
     checkReset(connector, what, isKnown ? entities : null);
     const chosen = resetEntities(what);
     const counts =
-      chosen === null ? await resetConnector(resetting, entities) : await resetEntity(resetting, chosen);
+      chosen === null
+        ? await connectors.resetConnector(resetting, entities)
+        : await connectors.resetEntity(resetting, chosen);
     const { entity, withData } = what;
     noteAction(tx, ledger, { action: 'reset', connector, entity, detail: { withData, ...counts } });
     return counts;
   };
-  return await holdingFor('repair', ledger, connector, async (taken) => {
+  return await connectors.holdingFor('repair', ledger, connector, async (taken) => {
     if (!what.withData) await ledger.lines?.mend(taken, resetEntities(what));
     const counts = await outsideRun(taken, forget);
     if (what.withData) await ledger.lines?.tidy(taken, resetEntities(what));
@@ -138,7 +129,7 @@ function resetEntities({ entity, tables }: ResetScope): readonly EntityName[] | 
 export async function adopt(ledger: Ledger, identity: AdoptedIdentity, now: Instant): Promise<void> {
   const { connector, baseUrl, connectorId, definition } = identity;
   const repair = async (tx: Tx): Promise<void> => {
-    const stored = await storedIdentity(tx, connector);
+    const stored = await connectors.storedIdentity(tx, connector);
     if (stored === undefined) {
       throw usage(`The sink holds nothing of connector "${connector}". Sync it, there is nothing to adopt.`);
     }
@@ -148,7 +139,7 @@ export async function adopt(ledger: Ledger, identity: AdoptedIdentity, now: Inst
     }
     await interruptRunning(tx, { connector });
     await forbidContinuing(tx, connector);
-    await forgetHashes(tx, connector);
+    await connectors.forgetHashes(tx, connector);
     await tx.run(
       `UPDATE _sync_connectors SET base_url = :baseUrl, connector_id = :connectorId WHERE connector = :connector`,
       { connector, baseUrl, connectorId },
@@ -160,7 +151,7 @@ export async function adopt(ledger: Ledger, identity: AdoptedIdentity, now: Inst
     const from = { baseUrl: stored.baseUrl, connectorId: stored.connectorId };
     noteAction(tx, ledger, { action: 'adopt', connector, detail: { baseUrl, connectorId, from } });
   };
-  await holdingFor('repair', ledger, connector, async (taken) => await outsideRun(taken, repair));
+  await connectors.holdingFor('repair', ledger, connector, async (taken) => await outsideRun(taken, repair));
 }
 
 /** Keys of each kind, entity and batch. */
@@ -183,7 +174,7 @@ export async function undo(
   const run = await undoneRun(tx, { connector, entity }, of);
   if (after === 0 && run.written > 0) {
     const what = { withData: false, now: stamp.now };
-    await readAgain({ tx, records: ledger.records, connector, what }, [entity]);
+    await connectors.readAgain({ tx, records: ledger.records, connector, what }, [entity]);
   }
   const changed = await table.changedBy(tx, run, after, limit);
   const numbers = changed.map(({ row }) => row);
@@ -287,7 +278,7 @@ interface Removal {
  */
 async function remove(ledger: Ledger, connector: ConnectorName, { holder, before }: Removal): Promise<void> {
   const { records } = ledger;
-  await holding(ledger, connector, { holder }, async (taken) => {
+  await connectors.holding(ledger, connector, { holder }, async (taken) => {
     await before();
     const detail = await outsideRun(taken, async (tx) => {
       const ofCopy = 'SELECT entities FROM _sync_copies WHERE connector = :connector';
@@ -295,13 +286,13 @@ async function remove(ledger: Ledger, connector: ConnectorName, { holder, before
       // `as`: names of entities that this sink has written.
       const known = new Set([...(copied as EntityName[]), ...(await knownEntities(tx, connector))]);
       const what = { withData: true, now: instant(ledger.clock.now()) };
-      const { rows } = await resetEntity({ tx, records, connector, what }, [...known]);
-      await clearFacts(tx, '_sync_copies', connector);
+      const { rows } = await connectors.resetEntity({ tx, records, connector, what }, [...known]);
+      await connectors.clearFacts(tx, '_sync_copies', connector);
       return { entities: known.size, rows };
     });
     await ledger.lines?.tidy(taken, null);
     await outsideRun(taken, async (tx) => {
-      await forgetConnector(tx, connector, ['_sync_pauses', '_sync_outbox']);
+      await connectors.forgetConnector(tx, connector, ['_sync_pauses', '_sync_outbox']);
       noteAction(tx, ledger, { action: 'remove', connector, detail });
     });
   });

@@ -5,24 +5,7 @@ import type { EntityName } from '../../../core/names.ts';
 import type { Tx } from '../../../sql/database.ts';
 import { accountingError, countsOfChain, countsOfRun, runsThatWrote, pruneHours } from '../counts.ts';
 import { openCollisions } from '../../decisions/meet-record.ts';
-import {
-  chainReadings,
-  mayResume,
-  scopeOf,
-  wasKeptWaiting,
-  type EarlierRun,
-  type NewRun,
-  chainStartedAt,
-  endRun,
-  forbidContinuing,
-  hasBegun,
-  insertRun,
-  keptRuns,
-  interruptRunning,
-  newestRun,
-  pruneJournals,
-  putJournal,
-} from './run-chains.ts';
+import * as chains from './run-chains.ts';
 import { standing } from '../../decisions/becoming-due.ts';
 import { withoutKey, type EntityReport, type RunReport } from '../../run-report.ts';
 import type { RunPlan, StartedRun } from '../../sink.ts';
@@ -69,7 +52,7 @@ interface Starting extends Omit<Commit, 'current'> {
 async function begin(starting: Starting): Promise<{ current: CurrentRun; started: StartedRun }> {
   const { ledger, connector, plan, tx, stamp } = starting;
   const scope: Scope = { connector, window: plan.window, entities: plan.entities };
-  await interruptRunning(tx, { connector });
+  await chains.interruptRunning(tx, { connector });
   const otherMasks = await noteMasks(tx, connector, plan, stamp.now);
   if (otherMasks.size > 0 || (plan.maskings ?? []).length > 0) await checkKeys(tx, connector, plan);
   const tables = await ensureTables(starting);
@@ -79,7 +62,7 @@ async function begin(starting: Starting): Promise<{ current: CurrentRun; started
   const earlier = await unfinishedRun(starting, scope);
   const begun = await beginRun(starting, earlier, tables);
   const { origin, reading, isFull } = begun;
-  const isPutBack = wasKeptWaiting(earlier);
+  const isPutBack = chains.wasKeptWaiting(earlier);
   if (earlier === null) {
     await startFresh(starting, scope, begun);
   } else {
@@ -129,24 +112,24 @@ async function ensureTables({ ledger: { records }, connector, plan, tx, stamp }:
 
 /** The newest run, where this one may resume it and work of it is left. */
 async function unfinishedRun({ connector, definitionHash, plan, tx }: Starting, scope: Scope) {
-  const newest = await newestRun(tx, connector, plan.window);
-  if (newest === undefined || !mayResume(newest, plan, definitionHash)) return null;
+  const newest = await chains.newestRun(tx, connector, plan.window);
+  if (newest === undefined || !chains.mayResume(newest, plan, definitionHash)) return null;
   return (await isLeft(tx, { ...scope, origin: newest.origin })) ? newest : null;
 }
 
 async function beginRun(
   { ledger, connector, definitionHash, plan, tx }: Starting,
-  earlier: EarlierRun | null,
+  earlier: chains.EarlierRun | null,
   tables: CurrentRun['tables'],
 ): Promise<Omit<CurrentRun, 'isStalestFirst'>> {
   const { run, kind, window, startedAt, backfill, keepPartitionsSince } = plan;
   const isFull = plan.isFull || earlier?.isFull === true;
-  const scope = scopeOf(plan, definitionHash);
-  const begun: NewRun = { run, connector, kind, window, isFull, startedAt, scope };
-  const origin = await insertRun(tx, begun, earlier);
-  pruneJournals(tx, { connector });
+  const scope = chains.scopeOf(plan, definitionHash);
+  const begun: chains.NewRun = { run, connector, kind, window, isFull, startedAt, scope };
+  const origin = await chains.insertRun(tx, begun, earlier);
+  chains.pruneJournals(tx, { connector });
   if (plan.act !== undefined) noteAction(tx, ledger, { ...plan.act, connector, run });
-  const startedAtFirst = (await chainStartedAt(tx, origin)) ?? startedAt;
+  const startedAtFirst = (await chains.chainStartedAt(tx, origin)) ?? startedAt;
   return {
     run,
     kind,
@@ -156,7 +139,7 @@ async function beginRun(
     origin,
     chainStartedAt: startedAtFirst,
     isFull,
-    reading: chainReadings(plan, definitionHash, isFull),
+    reading: chains.chainReadings(plan, definitionHash, isFull),
     entities: new Set(plan.entities),
     keeps: new Set(plan.keeps),
     tables,
@@ -214,7 +197,7 @@ export async function finishRun(
   await noteDepthLimited(commit, stored);
   // A purge, or a mask, would have to look for keys in all reports.
   const kept = { ...stored, partMissing: stored.partMissing.map(withoutKey) };
-  endRun(tx, { run: current.run, state, finishedAt, resumeAt, report: writeJson(kept) });
+  chains.endRun(tx, { run: current.run, state, finishedAt, resumeAt, report: writeJson(kept) });
   if (isChainOver(stored)) {
     dropSeen(tx, { connector, window: current.window });
     if (current.kind === 'sync') {
@@ -224,7 +207,7 @@ export async function finishRun(
       await endWindow(commit, stored);
     }
   }
-  if (isDoubted(stored)) await forbidContinuing(tx, connector);
+  if (isDoubted(stored)) await chains.forbidContinuing(tx, connector);
   if (journal !== undefined) noteJournal(commit, journal);
   forgetRuns(commit);
   pruneHours(tx, connector, stamp.now);
@@ -234,7 +217,7 @@ export async function finishRun(
 
 /** Stores the journal of the run as it is now. */
 export function noteJournal({ connector, current: { run }, tx, stamp }: Commit, journal: string) {
-  putJournal(tx, { connector, run, at: stamp.now, journal });
+  chains.putJournal(tx, { connector, run, at: stamp.now, journal });
 }
 
 /** Stores `depth_limited` for the runs that resume this one; the other counts are in `_sync_counts` already. */
@@ -278,7 +261,7 @@ async function noteWhole({ connector, current, tx, stamp }: Commit, report: RunR
 }
 
 const newestSync = `WITH newest_sync AS MATERIALIZED (
-  SELECT number, origin FROM _sync_runs WHERE connector = :connector AND kind = 'sync' AND ${hasBegun} ORDER BY number DESC LIMIT 1)`;
+  SELECT number, origin FROM _sync_runs WHERE connector = :connector AND kind = 'sync' AND ${chains.hasBegun} ORDER BY number DESC LIMIT 1)`;
 const oldestKept = `SELECT number FROM _sync_runs WHERE connector = :connector ORDER BY number DESC LIMIT 1 OFFSET :kept`;
 const isForgotten = `connector = :connector AND (number < coalesce((${oldestKept}), 0) OR started_at < :before)
   AND number <> (SELECT max(number) FROM _sync_runs WHERE connector = :connector)
@@ -375,7 +358,7 @@ const keptDays = 90;
  * Limits per connector; the newest are kept. A source that sends a broken record every minute would add 130,000 to the
  * quarantine in 90 days.
  */
-const mostKept = { runs: keptRuns, quarantined: 10_000 } as const;
+const mostKept = { runs: chains.keptRuns, quarantined: 10_000 } as const;
 
 /** Whether nothing of the run is to be resumed: the rows that its chain has met are no longer needed. */
 export function isChainOver({ outcome }: Pick<RunReport, 'outcome'>): boolean {
