@@ -4,7 +4,6 @@ import type { ConnectorName } from '../core/names.ts';
 import { createNamedDirectory } from '../files/private-file.ts';
 import { placeOf } from '../sql/postgres/place.ts';
 import { NoSinkYetError, unfinishedCopyError } from './sink-errors.ts';
-import type { ConnectorStatus } from './ledger-reader.ts';
 import type {
   LedgerReader,
   OpenedToRead,
@@ -144,12 +143,7 @@ function postgresAccess(at: Extract<SinkPlace, { readonly type: 'postgres' }>): 
  * SINK_MOVED where `sinkId` is not there.
  */
 export async function openSink(options: SinkOptions, deps: Omit<OpenHow, 'durability'>): Promise<Sink> {
-  const { durability, lockTimeoutMs } = options;
-  return await accessSink(options).open({
-    durability,
-    ...(lockTimeoutMs === undefined ? {} : { lockTimeoutMs }),
-    ...deps,
-  });
+  return await accessSink(options).open({ ...options, ...deps });
 }
 
 /** Serves a sink for days, and makes it where there is none. Rejects as `openSink`. */
@@ -208,15 +202,9 @@ export async function checkCopied(history: LedgerReader, connector: ConnectorNam
  * Status of one connector in a sink; null where the sink holds nothing of it. Throws COPY_UNFINISHED where it holds
  * only a part.
  */
-export async function storedStatus({
-  name,
-  sink,
-}: {
-  readonly name: ConnectorName;
-  readonly sink: SinkPlace;
-}): Promise<ConnectorStatus | null> {
-  await using history = await openExistingHistory(sink);
+export async function storedStatus(of: { readonly name: ConnectorName; readonly sink: SinkPlace }) {
+  await using history = await openExistingHistory(of.sink);
   if (history === null) return null;
-  await checkCopied(history, name);
-  return await statusOf(history, name);
+  await checkCopied(history, of.name);
+  return await statusOf(history, of.name);
 }

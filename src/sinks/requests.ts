@@ -332,15 +332,8 @@ export interface RemovedOf {
   readonly versions: number;
 }
 
-/** Data of an entity that is, or would be, rewritten. */
-export interface RewrittenOf {
-  readonly entity: EntityName;
-  readonly rows: number;
-  readonly versions: number;
-  /** Records in quarantine. */
-  readonly quarantined: number;
-  /** Names of files. */
-  readonly files: number;
+/** Data of an entity that is, or would be, rewritten; of `files`, only their names. */
+export interface RewrittenOf extends ExpiredOf {
   /** Lines of a JSONL sink. */
   readonly lines: number;
 }

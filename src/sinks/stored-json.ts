@@ -14,7 +14,6 @@ import { completenessWords, type RunReport } from './run-report.ts';
 import type { FileFailure } from './files.ts';
 import {
   proofKinds,
-  type Doubt,
   type Position,
   type StoredDoubt,
   type StoredProof,
@@ -53,10 +52,11 @@ export function writePosition(position: Position): string {
   return text;
 }
 
-/** A doubt as a report has it. */
-export function parseReportedDoubt(text: string): { readonly doubt: Doubt; readonly runs: number } {
-  const { runs: inRow, ...found } = parseDoubt(text);
-  return { doubt: found, runs: inRow };
+/** The place of a partition: its parameters, and what it injects, as the ledger holds them. */
+export type PlaceTexts = Readonly<Record<'params' | 'inject', string>>;
+
+export function parsePlace({ params, inject }: PlaceTexts) {
+  return { params: parseParams(params), inject: parseParams(inject) };
 }
 
 export function writeColumns(columns: readonly Column[]): string {

@@ -91,25 +91,21 @@ export interface Showing {
 export function classifyMet(
   { changedAt, deletedAt }: Pick<StoredRow, 'changedAt' | 'deletedAt'>,
   record: Pick<PreparedRecord, 'partial'>,
-  {
-    difference,
-    isInsertOnly,
-    wasSeen,
-    staleBefore,
-  }: Showing & {
+  meeting: Showing & {
     /** From the row. */
     readonly difference: ContentDifference;
     readonly wasSeen: boolean;
     readonly staleBefore: Instant;
   },
 ): MetRecord {
+  const { difference, isInsertOnly, wasSeen } = meeting;
   if (record.partial !== undefined) return { kind: wasSeen ? 'duplicate' : 'unchanged', isWritten: false };
   const isDifferent = difference === 'content' && !isInsertOnly;
   if (isDifferent || deletedAt !== null) return { kind: 'updated', isWritten: true };
   const hasVolatileChange = difference === 'volatile' && !isInsertOnly;
   return {
     kind: wasSeen ? 'duplicate' : 'unchanged',
-    isWritten: hasVolatileChange && changedAt <= staleBefore,
+    isWritten: hasVolatileChange && changedAt <= meeting.staleBefore,
   };
 }
 

@@ -63,12 +63,10 @@ export async function rivalOf(tx: Tx, connector: ConnectorName): Promise<Connect
 /** Writes the new holder, definition hash and epoch; of a connector that is known, its key stays. */
 export async function holdConnector(
   tx: Tx,
-  {
-    holder,
-    ...identity
-  }: StoredIdentity & Pick<ConnectorIdentity, 'connector' | 'definitionHash' | 'holder'>,
+  given: StoredIdentity & Pick<ConnectorIdentity, 'connector' | 'definitionHash' | 'holder'>,
   epoch: number,
 ): Promise<void> {
+  const { holder, ...identity } = given;
   await tx.run(
     `INSERT INTO _sync_connectors (connector, base_url, connector_id, definition, definition_hash, epoch, holder, raw_key)
      VALUES (:connector, :baseUrl, :connectorId, :definition, :definitionHash, :epoch, :holder, :rawKey)
@@ -97,10 +95,8 @@ function newRawKey(): string {
 
 /** Stores the holder for the error that the next process gets; the epoch stays. */
 export async function noteHolder(tx: Tx, connector: ConnectorName, holder: Holder): Promise<void> {
-  await tx.run('UPDATE _sync_connectors SET holder = :holder WHERE connector = :connector', {
-    connector,
-    holder: writeJson(holder),
-  });
+  const sql = 'UPDATE _sync_connectors SET holder = :holder WHERE connector = :connector';
+  await tx.run(sql, { connector, holder: writeJson(holder) });
 }
 
 /**

@@ -91,10 +91,11 @@ async function maskAll(of: Masking): Promise<Omit<MaskEnd, 'left'>> {
   const rewritten: RewrittenOf[] = [];
   for (const one of older) rewritten.push(await maskEntity(of, one));
   const entities = older.map(({ masking }) => masking.entity);
-  const [since = ''] = older
-    .map((one) => one.since)
-    .toSorted()
-    .toReversed();
+  const since =
+    older
+      .map((one) => one.since)
+      .toSorted()
+      .at(-1) ?? '';
   const texts = await step(
     of,
     entities,
@@ -437,10 +438,8 @@ export async function noteMasks(
   const after = new Map(masks.map(({ entity, mask }) => [entity, mask]));
   const changed = new Set(entities.filter((entity) => before.get(entity) !== after.get(entity)));
   const unmasked = entities.filter((entity) => masks.every((one) => one.entity !== entity));
-  tx.put(`DELETE FROM _sync_masks WHERE connector = :connector AND entity IN {unmasked text}`, {
-    connector,
-    unmasked,
-  });
+  const drop = `DELETE FROM _sync_masks WHERE connector = :connector AND entity IN {unmasked text}`;
+  tx.put(drop, { connector, unmasked });
   if (masks.length === 0) return changed;
   await tx.run(
     `INSERT INTO _sync_masks AS m (connector, entity, mask, key_id, since)

@@ -2,60 +2,12 @@ import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { ask, put, type Tx } from '../../sql/database.ts';
 import { knownOrMade } from '../../core/grouped.ts';
 
-/** Bits of neighbouring rows of an entity. */
+/** A chunk: bits of neighbouring rows of an entity. */
 interface Block {
   readonly entity: EntityName;
   readonly chunk: number;
   readonly bytes: Buffer;
   isChanged: boolean;
-}
-
-/**
- * Blocks of rows by number; up to `most` stay in memory between transactions. Rows must be loaded before they are asked
- * for, in the same transaction; changes are written in it.
- */
-function openBlocks(most: number) {
-  const byEntity = new Map<EntityName, Map<number, Block>>();
-  let changed: Block[] = [];
-  let count = 0;
-  let lastTx: Tx | null = null;
-  const drop = (): void => {
-    byEntity.clear();
-    changed = [];
-    count = 0;
-  };
-  const numberOf = (row: number): number => Math.floor(row / rowsPerChunk);
-  return {
-    /** Drops all blocks in memory, because the transaction was rolled back. */
-    drop,
-    of: (entity: EntityName, row: number) => byEntity.get(entity)?.get(numberOf(row)),
-    add: (block: Block): void => {
-      knownOrMade(byEntity, block.entity, () => new Map<number, Block>()).set(block.chunk, block);
-      count += 1;
-    },
-    /** Numbers of the blocks of these rows that are not in memory. */
-    missing: (tx: Tx, entity: EntityName, rows: readonly number[]): readonly number[] => {
-      // Only between transactions: a transaction still needs the blocks that it has loaded.
-      if (tx !== lastTx && count > most) drop();
-      lastTx = tx;
-      const known = byEntity.get(entity);
-      return [...new Set(rows.map(numberOf))].filter((number) => known?.has(number) !== true);
-    },
-    change: (block: Block): void => {
-      if (block.isChanged) return;
-      block.isChanged = true;
-      changed.push(block);
-    },
-    /** Returns the changed blocks by entity and number, to be stored in one statement. Call it once per transaction. */
-    takeChanged: (): readonly Block[] => {
-      const taken = changed.toSorted(
-        (one, other) => compare(one.entity, other.entity) || one.chunk - other.chunk,
-      );
-      for (const block of taken) block.isChanged = false;
-      changed = [];
-      return taken;
-    },
-  };
 }
 
 function compare(one: string, other: string): number {
@@ -72,23 +24,32 @@ const keptChunks = 1_024;
 /**
  * Rows that a chain of runs has met: one bit per row number and entity, in chunks of 1 KiB. The second half of a chunk
  * marks rows met in their owner. Chunks are written in the page's transaction, so that they survive a kill with the
- * rows.
+ * rows. Rows must be loaded before they are asked for, in the same transaction; up to `keptChunks` stay in memory
+ * between transactions.
  */
 export type SeenRows = ReturnType<typeof openSeenRows>;
 
 export function openSeenRows(connector: ConnectorName, origin: number) {
   const chain = { connector, origin };
-  const chunks = openBlocks(keptChunks);
+  const byEntity = new Map<EntityName, Map<number, Block>>();
+  let changed: Block[] = [];
+  let count = 0;
+  let lastTx: Tx | null = null;
   /** Stored chunks as named by `keyOf`; null: not known. */
   let stored: Set<string> | null = null;
 
+  const drop = (): void => {
+    byEntity.clear();
+    changed = [];
+    count = 0;
+  };
   /** Reads once which chunks are stored: the others are empty, and cost no statement to load. */
   const begin = async (tx: Tx): Promise<void> => {
     if (stored !== null) return;
     stored = new Set((await storedChunks(tx, chain)).map(keyOf));
   };
   const chunkOf = (entity: EntityName, row: number): Block => {
-    const chunk = chunks.of(entity, row);
+    const chunk = byEntity.get(entity)?.get(numberOf(row));
     if (chunk === undefined) throw new TypeError(`Seen rows of ${entity} are asked for that were not loaded`);
     return chunk;
   };
@@ -96,7 +57,8 @@ export function openSeenRows(connector: ConnectorName, origin: number) {
     if (isSet(chunk, row, half)) return true;
     const index = byteOf(row) + half;
     chunk.bytes[index] = (chunk.bytes[index] ?? 0) | bitOf(row);
-    chunks.change(chunk);
+    if (!chunk.isChanged) changed.push(chunk);
+    chunk.isChanged = true;
     return false;
   };
 
@@ -105,13 +67,19 @@ export function openSeenRows(connector: ConnectorName, origin: number) {
     /** Reads the chunks of these rows that are stored and not in memory, in one statement. */
     load: async (tx: Tx, entity: EntityName, rows: readonly number[]): Promise<void> => {
       await begin(tx);
-      const missing = chunks.missing(tx, entity, rows);
+      // Only between transactions: a transaction still needs the chunks that it has loaded.
+      if (tx !== lastTx && count > keptChunks) drop();
+      lastTx = tx;
+      const known = byEntity.get(entity);
+      const missing = [...new Set(rows.map(numberOf))].filter((chunk) => known?.has(chunk) !== true);
       const wanted = missing.filter((chunk) => stored?.has(keyOf({ entity, chunk })) === true);
       const found = wanted.length === 0 ? [] : await readChunks(tx, { ...chain, entity, wanted });
       const bytesOf = new Map(found.map(({ chunk, bytes }) => [chunk, bytes]));
       for (const chunk of missing) {
         const bytes = bytesOf.get(chunk) ?? Buffer.alloc(chunkBytes);
-        chunks.add({ entity, chunk, bytes, isChanged: false });
+        const ofEntity = knownOrMade(byEntity, entity, () => new Map<number, Block>());
+        ofEntity.set(chunk, { entity, chunk, bytes, isChanged: false });
+        count += 1;
       }
     },
     /** Notes the row, and whether its owner has shown it; true when the chain had met it before, in any partition. */
@@ -125,13 +93,17 @@ export function openSeenRows(connector: ConnectorName, origin: number) {
     /** Whether the chain has met the row in its owner. */
     hasInOwner: (entity: EntityName, row: number) => isSet(chunkOf(entity, row), row, ownerHalf),
     save: (tx: Tx): void => {
-      const v = chunks.takeChanged();
+      const v = changed.toSorted(
+        (one, other) => compare(one.entity, other.entity) || one.chunk - other.chunk,
+      );
+      for (const chunk of v) chunk.isChanged = false;
+      changed = [];
       if (v.length === 0) return;
       putChunks(tx, { ...chain, v });
       for (const one of v) stored?.add(keyOf(one));
     },
     forget: (): void => {
-      chunks.drop();
+      drop();
       stored = null;
     },
   };
@@ -163,6 +135,10 @@ function isSet({ bytes }: Block, row: number, half: number): boolean {
 
 function keyOf({ entity, chunk }: ChunkName): string {
   return `${chunk} ${entity}`;
+}
+
+function numberOf(row: number): number {
+  return Math.floor(row / rowsPerChunk);
 }
 
 function byteOf(row: number): number {

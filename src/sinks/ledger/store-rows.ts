@@ -189,10 +189,8 @@ async function writeBatch({ connector, current, tx, stamp }: Commit, batch: Batc
   await table.write(tx, written, stamp);
   const rowOwners = [...owners].map(([row, owner]) => ({ row, owner }));
   table.setOwners(tx, rowOwners);
-  table.setHashes(
-    tx,
-    Array.from(hashes, ([row, hash]) => ({ row, hash })),
-  );
+  const rowHashes = Array.from(hashes, ([row, hash]) => ({ row, hash }));
+  table.setHashes(tx, rowHashes);
   meetElsewhere(tx, { ...of, origin: current.origin }, elsewhere);
   if (isAnyMissing) endMissing(tx, of, [...firstMet]);
   await noteFiles(tx, of, files);

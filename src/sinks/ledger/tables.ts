@@ -3,7 +3,14 @@ import type { DescribedTable, Column, EntityTable, PreparedRecord } from '../../
 import type { ConnectorName, EntityName, OfEntity, OfEntities, RunId } from '../../core/names.ts';
 import { hasHash } from '../decisions/meet-record.ts';
 import { declareTable, withAdded, type DeclaredTable, type TableColumns } from '../decisions/stored-table.ts';
-import { parseColumns, parseNames, writeColumns, writeDescribed, parseParams } from '../stored-json.ts';
+import {
+  parseColumns,
+  parseNames,
+  writeColumns,
+  writeDescribed,
+  parsePlace,
+  type PlaceTexts,
+} from '../stored-json.ts';
 import type { RecordTables, KeptVersions } from './driver.ts';
 import { ask, put, write, columnOf, type Tx, cellOf, quoted } from '../../sql/database.ts';
 import type { Instant } from '../../core/clock.ts';
@@ -450,14 +457,13 @@ export function ledgerStoredKeys(records: Names, heldOf: (lease: Lease) => HeldC
         const spread = [...new Set(rows)].flatMap((row) => row ?? []);
         const stored = [...(await table.rows(tx, spread)).values()];
         const owners = stored.flatMap(({ owner }) => owner ?? []);
-        const places = await tx.rows<{ id: number; params: string; inject: string }>(
+        const places = await tx.rows<PlaceTexts & { id: number }>(
           `SELECT id, params, inject FROM _sync_partitions WHERE id IN {ids bigint}`,
           { ids: [...new Set(owners)] },
         );
         return stored.map(({ keyText, owner }): StoredKey => {
           const place = places.find(({ id }) => id === owner);
-          const [params, inject] = [place?.params ?? '{}', place?.inject ?? '{}'];
-          return { keyText, params: parseParams(params), inject: parseParams(inject) };
+          return { keyText, ...parsePlace(place ?? { params: '{}', inject: '{}' }) };
         });
       });
     },

@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
 import { indexSuffixes } from '../records/own-names.ts';
 import {
+  keyPartsOf,
   keyTextOf,
   type Column,
   type ColumnValue,
   type EntityTable,
   type FieldType,
 } from '../../core/records.ts';
-import { keyPartsOf } from '../../core/records.ts';
 import type { BinaryType } from '../../sql/postgres/encode-binary.ts';
 
 /** PostgreSQL truncates longer names, and only raises a notice. */

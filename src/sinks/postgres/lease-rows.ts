@@ -88,26 +88,17 @@ async function checkFree(tx: Tx, { connector, pid, sessionPid }: TakenRow): Prom
   if (!wasKilled) throw new ConnectorBusyError(connector, parseHolder(holder));
 }
 
+export type LeaseRow = Pick<TakenRow, 'connector' | 'pid'> & { readonly epoch: number };
+
 /** Renews leases for their full length; gives the connectors of those that were not overtaken. */
-export async function renewLeases(
-  tx: Pick<Tx, 'rows'>,
-  leases: readonly {
-    readonly connector: ConnectorName;
-    readonly epoch: number;
-    readonly pid: number | null;
-  }[],
-): Promise<ReadonlySet<ConnectorName>> {
-  if (leases.length === 0) return new Set();
+export async function renewLeases(tx: Pick<Tx, 'rows'>, leases: readonly LeaseRow[]) {
+  if (leases.length === 0) return new Set<ConnectorName>();
   const renewed = await columnOf<ConnectorName>(
     tx,
     `UPDATE _sync_leases AS lease SET until = clock_timestamp() + ${lasting}, backend_pid = own.pid
-     FROM unnest(:connectors::text[], :epochs::bigint[], :pids::integer[]) AS own(connector, epoch, pid)
+     FROM {own: connector text, epoch bigint, pid integer}
      WHERE lease.connector = own.connector AND lease.epoch = own.epoch RETURNING lease.connector`,
-    {
-      connectors: leases.map(({ connector }) => connector),
-      epochs: leases.map(({ epoch }) => epoch),
-      pids: leases.map(({ pid }) => pid),
-    },
+    { own: leases },
   );
   return new Set(renewed);
 }
@@ -125,17 +116,12 @@ export async function lastCommits(tx: Tx): Promise<LastCommits> {
 
 /** Sets the change counter so that the next number is above `least`. */
 export async function raiseSeq(tx: Tx, connector: ConnectorName, least: number): Promise<void> {
-  await tx.run(`UPDATE _sync_counters SET seq = greatest(seq, :least::bigint) WHERE connector = :connector`, {
-    connector,
-    least,
-  });
+  const sql = `UPDATE _sync_counters SET seq = greatest(seq, :least::bigint) WHERE connector = :connector`;
+  await tx.run(sql, { connector, least });
 }
 
 /** Ends a lease at once. */
-export async function endLease(
-  session: Pick<Tx, 'rows'>,
-  lease: { readonly connector: ConnectorName; readonly epoch: number },
-): Promise<void> {
+export async function endLease(session: Pick<Tx, 'rows'>, lease: Omit<LeaseRow, 'pid'>): Promise<void> {
   await session.rows(
     `UPDATE _sync_leases SET until = clock_timestamp() WHERE connector = :connector AND epoch = :epoch`,
     lease,

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { SyncError } from '../../core/errors.ts';
 import { NoSinkYetError, checkMigrated, checkVersion, olderSink, unusableSink } from '../sink-errors.ts';
 import { servedLedger } from '../ledger/history/overview.ts';
-import type { OpenedToRead, OpenHow, ServedLedger, SinkPlace } from '../sink-access.ts';
+import type { OpenHow, ServedLedger, SinkPlace } from '../sink-access.ts';
 import { lastCommits, newestSeq, overtakeAll } from './lease-rows.ts';
 import type { Clock } from '../../core/clock.ts';
 import { postgresTables } from './postgres-tables.ts';
@@ -46,9 +46,7 @@ export async function openLedger(place: PostgresPlace, how: OpenHow): Promise<Op
 }
 
 /** Opens the sink for reading. Throws `NoSinkYetError` where there is none. The caller disposes its server. */
-export async function openToRead(
-  place: PostgresPlace & { readonly areShared?: boolean },
-): Promise<OpenedToRead & { readonly db: Server }> {
+export async function openToRead(place: PostgresPlace & { readonly areShared?: boolean }) {
   const { schema } = place;
   const server = openServer({ ...place, explain: toSinkError, durability: 'full' });
   return await disposedOnFailure(server, async () => {
@@ -62,8 +60,7 @@ export async function openToRead(
 /** Opens an existing sink's ledger for days. Throws `NoSinkYetError` where there is none. */
 export async function openWatchedPostgres(place: PostgresPlace): Promise<ServedLedger> {
   const { schema } = place;
-  const { db, sinkId } = await openToRead({ ...place, connections: 4, areShared: true });
-  const server: Server = db;
+  const { db: server, sinkId } = await openToRead({ ...place, connections: 4, areShared: true });
   /** Mark of the sink at the newest look; null: the sink was not found. */
   let mark: string | null = null;
   return await servedLedger({

@@ -253,11 +253,7 @@ async function renew(own: OwnLeases, currentSession: () => Promise<LeaseSession>
   }
 }
 
-function rowOf({
-  connector,
-  epoch,
-  lockedIn,
-}: OwnLease): Parameters<typeof leaseRows.renewLeases>[1][number] {
+function rowOf({ connector, epoch, lockedIn }: OwnLease): leaseRows.LeaseRow {
   return { connector, epoch: epoch ?? 0, pid: lockedIn?.pid ?? null };
 }
 

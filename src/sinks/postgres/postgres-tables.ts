@@ -81,10 +81,8 @@ function findAndPut(name: string, place: TablePlace) {
   const updating = updateOf(name, place);
   return {
     find: async (tx: Tx, records: readonly FoundBy[]) => {
-      const keys = encodeArray(
-        'bytea',
-        records.map(({ keyText }) => textHash(keyText)),
-      );
+      const hashes = records.map(({ keyText }) => textHash(keyText));
+      const keys = encodeArray('bytea', hashes);
       const rows = await postgresTx(tx).arrays(found, { keys });
       return new Map(
         (rows as StoredCells[]).map((row) => [records[(row[5] ?? 0) - 1]?.keyText ?? '', storedRow(row)]),
@@ -93,12 +91,8 @@ function findAndPut(name: string, place: TablePlace) {
     put: async (tx: Tx, rows: readonly NewestRow[], stamp: Stamp) => {
       const isNew = (one: NewestRow): boolean => one.owner !== undefined;
       inserting(tx, rows.filter(isNew), stamp);
-      updating(
-        tx,
-        rows.filter((one) => !isNew(one)),
-        stamp,
-      );
-      return Promise.resolve();
+      const changed = rows.filter((one) => !isNew(one));
+      updating(tx, changed, stamp);
     },
   };
 }
@@ -202,16 +196,10 @@ function updateOf(name: string, { table, stored }: TablePlace): Writing {
     FROM unnest(${arrays.join(', ')}) AS v(${columns.map((_, n) => `c${n}`).join(', ')}) WHERE t._row = v.c0`;
   return (tx, rows, { now, run }) => {
     if (rows.length === 0) return;
-    const values = columns.map(
-      ({ type, of }, n) =>
-        [
-          `c${n}`,
-          encodeArray(
-            type,
-            rows.map((row) => of(row, now)),
-          ),
-        ] as const,
-    );
+    const values = columns.map(({ type, of }, n) => {
+      const cells = rows.map((row) => of(row, now));
+      return [`c${n}`, encodeArray(type, cells)] as const;
+    });
     tx.put(sql, { ...Object.fromEntries(values), now, run });
   };
 }
@@ -243,10 +231,8 @@ async function insertRows(tx: Tx, { name, columns, key }: CellTable, given: read
   const indexes = key.map((part) => columns.findIndex((column) => column.name === part));
   const keyOf = (cells: Cells): Buffer =>
     textHash(keyTextOf(indexes.map((index) => (cells[index] ?? null) as ColumnValue)));
-  rowsInto(quoted(name), [keyColumn, ...columns])(
-    tx,
-    rows.map((cells) => [keyOf(cells), ...cells]),
-  );
+  const keyed = rows.map((cells) => [keyOf(cells), ...cells]);
+  rowsInto(quoted(name), [keyColumn, ...columns])(tx, keyed);
 }
 
 const made = 'Made by connector-sync: ';
@@ -296,11 +282,8 @@ function putView(
 
 /** `types`: of the columns that it is made of. */
 function derivedSql(column: DerivedColumn, types: ReadonlyMap<string, FieldType>): string {
-  const {
-    from: [first = ''],
-    path,
-    as,
-  } = column;
+  const { from, path, as } = column;
+  const [first = ''] = from;
   const source = sourceOf(column);
   if (as === 'texts') return joinedTexts(takeableJson(source), path);
   if (!isJsonColumn(types.get(first) ?? 'string')) return convertText(`${source}::text`, as);

@@ -6,7 +6,7 @@ import {
   type Column,
   type RowContent,
 } from '../../core/records.ts';
-import { type Tx, quoted } from '../../sql/database.ts';
+import { type Tx, type Values, quoted } from '../../sql/database.ts';
 import type { StoredRow } from '../decisions/meet-record.ts';
 import { columnsMissingIn } from '../decisions/stored-table.ts';
 import type { ChangedRow, KeyedRow, RecordTable, Stamp, TablePlace, WrittenRow } from '../ledger/driver.ts';
@@ -25,37 +25,20 @@ type Undoing = Pick<RecordTable, 'changedBy' | 'restore'>;
  */
 export function markRows(name: string, versions: string, place: TablePlace, close: CloseVersions): Marks {
   const { table } = place;
-  const mark = async (
-    tx: Tx,
-    rows: readonly number[],
-    { now, run, takeSeqs }: Stamp,
-    deletedAt: Instant | null,
-  ): Promise<void> => {
-    if (rows.length === 0) return;
-    const first = await takeSeqs(rows.length);
-    close(
-      tx,
-      rows.map((row, index) => ({ row, seq: first + index, isSame: false })),
-      now,
-    );
-    tx.put(
-      `UPDATE ${name} SET _deleted_at = :deletedAt, _changed_at = :now, _run_id = :run, _seq = :first + v.n - 1
-       FROM {v: row bigint, n} WHERE _row = v.row`,
-      { v: rows.map((row) => ({ row })), deletedAt, now, run, first },
-    );
+  const change = changing(close);
+  const marked = `UPDATE ${name} SET _deleted_at = :deletedAt, _changed_at = :now, _run_id = :run, _seq = :first + v.n - 1
+    FROM {v: row bigint, n} WHERE _row = v.row`;
+  const owned = `UPDATE ${name} SET _partition = v.owner FROM {v: row bigint, owner bigint} WHERE _row = v.row`;
+  const mark = async (tx: Tx, rows: readonly number[], stamp: Stamp, deletedAt: Instant | null) => {
+    const given = rows.map((row) => ({ row }));
+    await change(tx, marked, given, stamp, { deletedAt });
   };
   const columns = [...place.stored, ...columnsMissingIn(table.columns, place.stored)];
   const contents = `SELECT _row, _extra${columns.map((column, index) => `, ${quoted(column.name)} AS c${index}`).join('')}
     FROM ${name} WHERE _row IN {rows bigint}`;
   return {
-    setOwners: (tx, owners) => {
-      if (owners.length === 0) return;
-      tx.put(
-        `UPDATE ${name} SET _partition = v.owner FROM {v: row bigint, owner bigint} WHERE _row = v.row`,
-        {
-          v: owners,
-        },
-      );
+    setOwners: (tx, v) => {
+      if (v.length > 0) tx.put(owned, { v });
     },
     setHashes: (tx, v) => {
       if (v.length === 0) return;
@@ -87,6 +70,23 @@ export function markRows(name: string, versions: string, place: TablePlace, clos
   };
 }
 
+/** Writes rows by a statement that gives each the number of its change, from `:first` on, as its open version closes. */
+function changing(close: CloseVersions) {
+  return async (
+    tx: Tx,
+    sql: string,
+    v: readonly { readonly row: number }[],
+    { now, run, takeSeqs }: Stamp,
+    values: Values = {},
+  ): Promise<void> => {
+    if (v.length === 0) return;
+    const first = await takeSeqs(v.length);
+    const seqs = v.map(({ row }, index) => ({ row, seq: first + index, isSame: false }));
+    close(tx, seqs, now);
+    tx.put(sql, { ...values, v, now, run, first });
+  };
+}
+
 /** Finds the rows that a run has changed, with their state before it, and restores them. */
 function undoing(name: string, versions: string, place: TablePlace, close: CloseVersions): Undoing {
   const { table, stored, versions: kept } = place;
@@ -106,6 +106,11 @@ function undoing(name: string, versions: string, place: TablePlace, close: Close
     .filter((column) => !table.key.includes(column.name))
     .map((column) => quoted(column.name));
   const restored = [...columns, '_extra', '_hash'].map((column) => `${column} = b.${column}`);
+  const restoring = `UPDATE ${name} AS t SET ${restored.join(', ')}, _deleted_at = NULL, _changed_at = :now,
+      _run_id = :run, _seq = :first + v.n - 1
+    FROM {v: row bigint, version bigint, n} JOIN ${versions} AS b ON b._row = v.row AND b._seq = v.version
+    WHERE t._row = v.row`;
+  const change = changing(close);
   return {
     changedBy: async (tx, run, after, limit) =>
       await tx.rows<ChangedRow>(
@@ -113,21 +118,9 @@ function undoing(name: string, versions: string, place: TablePlace, close: Close
          WHERE t._run_id = :run AND t._row > :after ORDER BY t._row LIMIT :limit`,
         { ...run, after, limit },
       ),
-    restore: async (tx, rows, { now, run, takeSeqs }) => {
-      if (rows.length === 0) return;
-      const first = await takeSeqs(rows.length);
-      close(
-        tx,
-        rows.map(({ row }, index) => ({ row, seq: first + index, isSame: false })),
-        now,
-      );
-      tx.put(
-        `UPDATE ${name} AS t SET ${restored.join(', ')}, _deleted_at = NULL, _changed_at = :now,
-           _run_id = :run, _seq = :first + v.n - 1
-         FROM {v: row bigint, version bigint, n} JOIN ${versions} AS b ON b._row = v.row AND b._seq = v.version
-         WHERE t._row = v.row`,
-        { v: rows.map(({ row, version = null }) => ({ row, version })), now, run, first },
-      );
+    restore: async (tx, rows, stamp) => {
+      const given = rows.map(({ row, version = null }) => ({ row, version }));
+      await change(tx, restoring, given, stamp);
     },
   };
 }

@@ -211,10 +211,8 @@ async function renewCurrentViews(tx: Tx, { tableName, findViews, putView }: View
   const tables = await storedTables(tx, connector);
   const names = new Set(tables.map(({ entity }) => tableName(connector, entity)));
   const namesOf = (entity: EntityName): readonly string[] => viewNames(tableName(connector, entity), names);
-  const found = await findViews(
-    tx,
-    tables.flatMap(({ entity }) => namesOf(entity)),
-  );
+  const candidates = tables.flatMap(({ entity }) => namesOf(entity));
+  const found = await findViews(tx, candidates);
   for (const { entity, stored, described, currentView } of tables) {
     const existing = namesOf(entity).map((name) => ({ name, view: found.get(name) }));
     // A view of an earlier name stays where it is still right.

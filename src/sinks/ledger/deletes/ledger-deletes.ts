@@ -21,7 +21,7 @@ import {
   type Judgement,
   type TombstoneChoice,
 } from '../../deletes.ts';
-import { parseParams } from '../../stored-json.ts';
+import { parsePlace } from '../../stored-json.ts';
 import { long, type Commit, type InLease, type Ledger } from '../ledger.ts';
 import type { Leftover } from '../partitions/due-partitions.ts';
 import { transitions } from '../partitions/transitions.ts';
@@ -86,11 +86,10 @@ export async function candidates(
   const asked = await notes.askForRows(tx, asking);
   const rows = asked.map(({ row }) => row);
   const stored = await current.tables.get(entity)?.rows(tx, rows);
-  return asked.flatMap(({ row, params, inject, isVouchedFor, since }): readonly Candidate[] => {
+  return asked.flatMap(({ row, isVouchedFor, since, ...texts }): readonly Candidate[] => {
     const keyText = stored?.get(row)?.keyText;
     if (keyText === undefined) return [];
-    const place = { params: parseParams(params), inject: parseParams(inject) };
-    return [{ entity, row, keyText, ...place, wasVouchedFor: isVouchedFor, missingSince: since }];
+    return [{ entity, row, keyText, ...parsePlace(texts), wasVouchedFor: isVouchedFor, missingSince: since }];
   });
 }
 
@@ -323,10 +322,8 @@ async function sweepOwnRows(
   const last = rows.length < limit ? undefined : rows.at(-1);
   if (last === undefined) return partitions;
   await transitions.sweepTo(tx, { id: last.owner, sweptTo: last.row });
-  return partitions.slice(
-    0,
-    partitions.findIndex(({ id }) => id === last.owner),
-  );
+  const isSwept = partitions.findIndex(({ id }) => id === last.owner);
+  return partitions.slice(0, isSwept);
 }
 
 /**

@@ -5,6 +5,7 @@ import type { Needs, OtherPlace } from '../../decisions/missing-rows.ts';
 import { standing } from '../../decisions/becoming-due.ts';
 import type { EntityMissing, TombstoneChoice } from '../../deletes.ts';
 import type { RowsOf } from '../../run-report.ts';
+import type { PlaceTexts } from '../../stored-json.ts';
 import { grouped } from '../../../core/grouped.ts';
 
 /* `_sync_missing`, as it is written and read. Each row is given once. */
@@ -157,10 +158,8 @@ export const countBelowDeleted = ask<{ connector: ConnectorName }, RowsOf>(
    WHERE m.connector = :connector AND m.missed > 0 AND p.gone IN (${ended}, ${emptied}) GROUP BY m.entity`,
 );
 
-interface ToConfirm extends Pick<NotedRow, 'row' | 'isVouchedFor'> {
+interface ToConfirm extends Pick<NotedRow, 'row' | 'isVouchedFor'>, PlaceTexts {
   readonly since: Instant;
-  readonly params: string;
-  readonly inject: string;
 }
 
 /** Rows that a `get` must judge; notes them as asked in this run. */

@@ -11,13 +11,7 @@ import type { StoredIdentity } from '../../lease.ts';
 import type { ConnectorStatus, EntityStatus, FileStatus, QuarantineRow } from '../../ledger-reader.ts';
 import type { Doubt } from '../../partition.ts';
 import { historyName } from '../../records/own-names.ts';
-import {
-  parseFailure,
-  parseFileFailure,
-  parseHolder,
-  parseParams,
-  parseReportedDoubt,
-} from '../../stored-json.ts';
+import { parseDoubt, parseFailure, parseFileFailure, parseHolder, parseParams } from '../../stored-json.ts';
 import { readActions } from '../noted-actions.ts';
 import {
   among,
@@ -492,7 +486,7 @@ export async function readDoubted(tx: Tx, of: OfListings): Promise<Of<DoubtedLis
   const { records } = of;
   return await Promise.all(
     rows.map(async ({ doubt: text, params, ...row }) => {
-      const { doubt, runs } = parseReportedDoubt(text);
+      const { runs, ...doubt } = parseDoubt(text);
       const named = records === undefined ? doubt : await nameCollision(tx, records, { ...row, doubt });
       return { ...row, params: parseParams(params), doubt: named, runs };
     }),

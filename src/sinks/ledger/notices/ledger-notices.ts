@@ -153,13 +153,8 @@ export async function headOf(tx: Tx, channel: string): Promise<Head | undefined>
  * Gives up messages older than `keepMs`, also those of channels that no config has any more, and forgets shown ones.
  */
 function giveUpOld(tx: Tx, nowMs: number, keepMs: number): void {
-  tx.put(
-    `UPDATE _sync_outbox SET given_up_at = :now, claim = NULL WHERE given_up_at IS NULL AND at < :before`,
-    {
-      now: instant(nowMs),
-      before: instant(nowMs - keepMs),
-    },
-  );
+  const old = `UPDATE _sync_outbox SET given_up_at = :now, claim = NULL WHERE given_up_at IS NULL AND at < :before`;
+  tx.put(old, { now: instant(nowMs), before: instant(nowMs - keepMs) });
   tx.put(`DELETE FROM _sync_outbox WHERE given_up_at < :before`, { before: instant(nowMs - shownMs) });
 }
 

@@ -15,7 +15,7 @@ import {
 } from '../../decisions/becoming-due.ts';
 import type { Doubt, FoundPartition, Partition, WalkFailure } from '../../partition.ts';
 import type { LeftWork } from '../../run-report.ts';
-import { parseParams, parsePosition, parseProof } from '../../stored-json.ts';
+import { parsePlace, parsePosition, parseProof, type PlaceTexts } from '../../stored-json.ts';
 import type { Commit, CurrentRun, HeldConnector } from '../ledger.ts';
 import { transitions, type FoundAgain, type Scope, inScope } from './transitions.ts';
 import { noPartitionError } from '../../sink-errors.ts';
@@ -52,12 +52,8 @@ export async function left(held: HeldConnector): Promise<readonly LeftWork[]> {
   });
 }
 
-interface ReadyRow extends Omit<
-  Partition,
-  'params' | 'inject' | 'position' | 'storedRows' | 'clockDifferences'
-> {
-  readonly params: string;
-  readonly inject: string;
+interface ReadyRow
+  extends Omit<Partition, keyof PlaceTexts | 'position' | 'storedRows' | 'clockDifferences'>, PlaceTexts {
   readonly position: string | null;
   readonly proof: string | null;
 }
@@ -81,8 +77,7 @@ function readPartition({ proof: stored, ...row }: ReadyRow, rows: number): Parti
   const proof = stored === null ? null : parseProof(stored);
   return {
     ...row,
-    params: parseParams(row.params),
-    inject: parseParams(row.inject),
+    ...parsePlace(row),
     position: row.position === null ? null : parsePosition(row.position),
     storedRows: row.mode === 'full' ? Math.max(rows, proof?.reach ?? 0) : 0,
     clockDifferences: proof?.clockDifferences ?? [],
@@ -473,10 +468,9 @@ export async function partitionsBelow(
      ORDER BY one.id`,
     { connector, parent: parents.map(({ entity, keyText }) => ({ entity, hash: textHash(keyText) })) },
   );
-  return found.map(({ params, inject, parentEntity, parentKey, ...row }) => ({
+  return found.map(({ parentEntity, parentKey, ...row }) => ({
     ...row,
-    params: parseParams(params),
-    inject: parseParams(inject),
+    ...parsePlace(row),
     tree: null,
     parent: { entity: parentEntity, keyText: parentKey },
     marker: null,
@@ -484,12 +478,9 @@ export async function partitionsBelow(
   }));
 }
 
-interface BelowRow extends Pick<FoundPartition, 'entity' | 'rank' | 'treeDepth'> {
-  readonly params: string;
-  readonly inject: string;
-  readonly parentEntity: EntityName;
-  readonly parentKey: string;
-}
+type BelowRow = Pick<FoundPartition, 'entity' | 'rank' | 'treeDepth'> &
+  Pick<Leftover, 'parentEntity' | 'parentKey'> &
+  PlaceTexts;
 
 /** Whether the chain left partitions due, or a sweep unfinished. */
 export async function isLeft(tx: Tx, chain: InChain): Promise<boolean> {

@@ -492,10 +492,8 @@ async function removeFound(
   });
   const ids = [...found.of.values()].flatMap(({ listings }) => listings);
   await dropShared(tx, { ids });
-  await tx.run('DELETE FROM _sync_missing WHERE connector = :connector AND partition IN {ids bigint}', {
-    connector,
-    ids,
-  });
+  const missing = 'DELETE FROM _sync_missing WHERE connector = :connector AND partition IN {ids bigint}';
+  await tx.run(missing, { connector, ids });
   await transitions.purge(tx, { ids });
   await forgetNames(purging, found);
   return looks.map(({ counts, quarantined }) => ({

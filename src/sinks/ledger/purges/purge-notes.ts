@@ -75,16 +75,9 @@ interface NewNote extends Pick<NoteRow, 'entity' | 'mac'> {
 /** Writes notes. Where records may return, so may the records purged with them. */
 export async function writeNotes(
   tx: Tx,
-  {
-    notes,
-    canReturn,
-    ...of
-  }: PurgeNote & {
-    readonly connector: ConnectorName;
-    readonly notes: readonly NewNote[];
-    readonly seq: number;
-  },
+  given: PurgeNote & Pick<NoteRow, 'seq'> & { connector: ConnectorName; notes: readonly NewNote[] },
 ): Promise<void> {
+  const { notes, canReturn, ...of } = given;
   if (notes.length === 0) return;
   if (canReturn) {
     await tx.run(

@@ -144,10 +144,8 @@ export async function adopt(ledger: Ledger, identity: AdoptedIdentity, now: Inst
       `UPDATE _sync_connectors SET base_url = :baseUrl, connector_id = :connectorId WHERE connector = :connector`,
       { connector, baseUrl, connectorId },
     );
-    await tx.run(`UPDATE _sync_tables SET adopted_at = :now WHERE connector = :connector`, {
-      connector,
-      now,
-    });
+    const adopted = `UPDATE _sync_tables SET adopted_at = :now WHERE connector = :connector`;
+    await tx.run(adopted, { connector, now });
     const from = { baseUrl: stored.baseUrl, connectorId: stored.connectorId };
     noteAction(tx, ledger, { action: 'adopt', connector, detail: { baseUrl, connectorId, from } });
   };

@@ -279,10 +279,8 @@ function forgetRuns({ ledger: { clock }, connector, tx }: Commit): void {
     runs,
   );
   tx.put(`${newestSync} DELETE FROM _sync_runs WHERE ${isForgotten}`, runs);
-  tx.put(`DELETE FROM _sync_quarantine WHERE connector = :connector AND last_seen_at < :before`, {
-    connector,
-    before,
-  });
+  const unseen = `DELETE FROM _sync_quarantine WHERE connector = :connector AND last_seen_at < :before`;
+  tx.put(unseen, { connector, before });
   tx.put(
     `DELETE FROM _sync_quarantine WHERE connector = :connector AND (last_seen_at, id) <= (
        SELECT last_seen_at, id FROM _sync_quarantine WHERE connector = :connector
@@ -375,15 +373,10 @@ export function isDoubted({ error }: Pick<RunReport, 'error'>): boolean {
 
 /** A full run has met every row of the entity, so that adopted ones are those of the new address. */
 export function agreesWithStored(
-  {
-    isWhole,
-    isProven,
-    withheld,
-    pending,
-  }: Pick<EntityReport, 'isWhole' | 'isProven' | 'withheld' | 'pending'>,
+  report: Pick<EntityReport, 'isWhole' | 'isProven' | 'withheld' | 'pending'>,
   isFull: boolean,
 ): boolean {
-  return isFull && isWhole && isProven && withheld + pending === 0;
+  return isFull && report.isWhole && report.isProven && report.withheld + report.pending === 0;
 }
 
 /**
