@@ -70,7 +70,7 @@ export function markRows(name: string, versions: string, place: TablePlace, clos
   };
 }
 
-/** Writes rows by a statement that gives each the number of its change, from `:first` on, as its open version closes. */
+/** Closes the open versions of rows, and writes the rows with the numbers of these changes, from `:first` upwards. */
 function changing(close: CloseVersions) {
   return async (
     tx: Tx,
