@@ -115,17 +115,14 @@ function entitiesAside({ settings, target: { connector, table: of }, stored }: G
       <button class="low">Open</button>
     </form>
     <ul>
-      ${placedEntities(connector, stored).map(
-        ({ entity, depth, status }) =>
-          html`<li>
-            <a
-              class="${depth > 0 ? 'in' : ''}"
-              href="${root}data/${connector.name}/${entity}"
-              ${entity === of.entity ? html`aria-current="page"` : ''}
-              >${entity} <span class="soft">${count(status?.rows ?? 0)}</span></a
-            >
-          </li>`,
-      )}
+      ${placedEntities(connector, stored).map(({ entity, depth, status }) => {
+        const address = `${root}data/${connector.name}/${entity}`;
+        const here = entity === of.entity ? html`aria-current="page"` : '';
+        const rows = html`<span class="soft">${count(status?.rows ?? 0)}</span>`;
+        return html`<li>
+          <a class="${depth > 0 ? 'in' : ''}" href="${address}" ${here}>${entity} ${rows}</a>
+        </li>`;
+      })}
     </ul>
   </aside>`;
 }
@@ -167,14 +164,11 @@ function columnsList({ target: { table: of }, world }: Given): SafeHtml {
 
 /** Names the right that is missing. */
 function noValues({ visitor }: PageWorld): SafeHtml {
-  return callout(
-    '',
-    'Values',
-    html`<p>
-      Values are not shown: the token “${visitor?.name ?? ''}” lacks the right <code>data</code>. Who may
-      change the config grants it in <code>http.tokens</code>, such as <code>may: [pages, data]</code>.
-    </p>`,
-  );
+  const why = html`<p>
+    Values are not shown: the token “${visitor?.name ?? ''}” lacks the right <code>data</code>. Who may change
+    the config grants it in <code>http.tokens</code>, such as <code>may: [pages, data]</code>.
+  </p>`;
+  return callout('', 'Values', why);
 }
 
 // --- Rows
@@ -184,9 +178,7 @@ async function rowsList(given: Given) {
   const { query, target, world } = given;
   const { rows: which, sort, cursor } = query;
   try {
-    if (which === 'refused') {
-      return { status: 200, list: html`${whichChips(given)} ${await refusedList(given)}` };
-    }
+    if (which === 'refused') return { status: 200, list: await refusedList(given) };
     const filter = readTypedFilter(target, query.filter);
     const columns = askedColumns(target, query.columns);
     const since = instant(world.nowMs).slice(0, 10);
@@ -344,23 +336,20 @@ function afterRows({ query }: Given, { rows, next }: FoundRows): SafeHtml {
 }
 
 /** Records that could not be stored, newest first: why, and the beginning of each where no mask covers the entity. */
-async function refusedList({ target, world: { nowMs } }: Given): Promise<SafeHtml> {
-  const { connector, entity, table: of } = target;
+async function refusedList(given: Given): Promise<SafeHtml> {
+  const { connector, entity, table: of } = given.target;
   const refused = await readRefused(connector, of.entity, rowsOfPage);
   const isMasked = connector.masks.has(entity.name);
-  if (refused.length === 0) {
-    return html`<p class="soft" role="status">Each record of ${of.entity} could be stored.</p>`;
-  }
-  return html`${refused.map(
-    ({ firstSeenAt, reason, detail, record }) =>
-      html`<section class="panel">
-        ${facts([
-          ['First seen', moment(firstSeenAt, nowMs)],
-          ['Why', printable(`${reason}: ${detail}`)],
-          ['Record', isMasked ? maskedText : html`<pre>${printable(record)}</pre>`],
-        ])}
-      </section>`,
-  )}`;
+  const panels = refused.map(({ firstSeenAt, reason, detail, record }) => {
+    const shown = facts([
+      ['First seen', moment(firstSeenAt, given.world.nowMs)],
+      ['Why', printable(`${reason}: ${detail}`)],
+      ['Record', isMasked ? maskedText : html`<pre>${printable(record)}</pre>`],
+    ]);
+    return html`<section class="panel">${shown}</section>`;
+  });
+  const none = html`<p class="soft" role="status">Each record of ${of.entity} could be stored.</p>`;
+  return html`${whichChips(given)} ${panels.length === 0 ? none : panels}`;
 }
 
 // --- Addresses
@@ -404,10 +393,7 @@ export function readDataQuery(query: URLSearchParams) {
 
 // --- Connectors and records by a text
 
-interface Found {
-  readonly target: EntityTarget;
-  readonly record: ShownRecord;
-}
+type Found = readonly [target: EntityTarget, record: ShownRecord];
 
 /** Connectors whose name has the text, and, with the right to see values, records with it as their key or a word. */
 export async function findPage(
@@ -442,7 +428,7 @@ export async function findPage(
 const mostNames = 20;
 const charsOfFound = 60;
 
-function foundRow({ target, record }: Found): readonly (SafeHtml | string)[] {
+function foundRow([target, record]: Found): readonly (SafeHtml | string)[] {
   const { table: of, name } = target;
   const key = keyOf(of.key, record);
   const values = of.columns.flatMap(({ name: column }) => {
@@ -500,7 +486,7 @@ async function inTurns(
     for (const target of waiting) {
       if (until.aborted) return;
       try {
-        found.push(...(await find(target)).map((record) => ({ target, record })));
+        found.push(...(await find(target)).map((record) => [target, record] as const));
         looked += 1;
       } catch (error) {
         if (!(error instanceof SyncError) && !until.aborted) throw error;

@@ -98,6 +98,7 @@ function whySection({ target, world, told, explanation: { row } }: Explained): S
   const [looks = ''] = (told.get('looks deleted') ?? '').split('; to delete them:');
   const of = { connector: target.connector.name };
   const act = actLink(world, root, ['allow-deletes', 'Allow deletes once…'], of, 'low');
+  const run = html`<a class="btn low" href="${root}runs/${row.changedByRun}">Open the run</a>`;
   const why =
     deletedAt === null
       ? sentence(looks, world.nowMs)
@@ -106,11 +107,7 @@ function whySection({ target, world, told, explanation: { row } }: Explained): S
   return html`<div>
     <h2>${deletedAt === null ? 'Why it looks deleted' : 'Why it is deleted'}</h2>
     <p>${why}</p>
-    <div class="acts">
-      ${missing?.needs === 'nothing' ? act : ''}<a class="btn low" href="${root}runs/${row.changedByRun}"
-        >Open the run</a
-      >
-    </div>
+    <div class="acts">${missing?.needs === 'nothing' ? act : ''}${run}</div>
   </div>`;
 }
 
@@ -127,17 +124,15 @@ function valuesSection({ open, world }: Explained, whole: string): SafeHtml {
   const isEmpty = (name: string): boolean => !masked.has(name) && (record?.get(name)?.[0] ?? null) === null;
   const names = hasMask ? columns : [...columns, '_extra'];
   const empty = columns.filter(isEmpty).map(printable).join(', ');
+  const filled = names
+    .filter((name) => !isEmpty(name))
+    .map((name) => {
+      const text = masked.has(name) ? maskedText : valueText(name, record?.get(name), whole, world.nowMs);
+      return [printable(name), text] as const;
+    });
   return html`<div>
     <h2>Values</h2>
-    ${facts([
-      ...names
-        .filter((name) => !isEmpty(name))
-        .map((name) => {
-          const text = masked.has(name) ? maskedText : valueText(name, record?.get(name), whole, world.nowMs);
-          return [printable(name), text] as const;
-        }),
-      ['No value', empty === '' ? null : html`<span class="soft">${empty}</span>`],
-    ])}
+    ${facts([...filled, ['No value', empty === '' ? null : html`<span class="soft">${empty}</span>`]])}
   </div>`;
 }
 
@@ -242,18 +237,14 @@ async function originSection({ open, explanation: { row }, told, ...given }: Exp
   const published = targetsOfConnector(settings, target.connector.name).map(
     ({ name }) => html`<a href="${root}targets/${name}">${name}</a> `,
   );
+  const changedAt = moment(row.changedAt, world.nowMs);
   const some = (links: SafeHtml[]) => (links.length === 0 ? null : html`${links}`);
   return html`<div>
     <h2>Where it came from</h2>
     ${facts([
       ['Listing', html`<code>${told.get('listing') ?? ''}</code>`],
       ['Last read', sentence(told.get('why') ?? '', world.nowMs)],
-      [
-        'Run',
-        html`<a href="${root}runs/${row.changedByRun}"
-          >run that wrote it ${moment(row.changedAt, world.nowMs)}</a
-        >`,
-      ],
+      ['Run', html`<a href="${root}runs/${row.changedByRun}">run that wrote it ${changedAt}</a>`],
       ['Belongs to', some(belongs)],
       ['Leads to', some(led)],
       ['Published to', some(published)],
