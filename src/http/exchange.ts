@@ -4,7 +4,7 @@ import { knownOrMade } from '../core/grouped.ts';
 import type { EntityName } from '../core/names.ts';
 import { AddressRefusedError } from './guard-address.ts';
 import { orAborted, startDeadline } from './or-aborted.ts';
-import { hasProxies, proxyFor, withoutProxy } from './proxies.ts';
+import { proxyFor } from './proxies.ts';
 import { isAscii, isUtf8 } from 'node:buffer';
 import { promisify } from 'node:util';
 import { gunzip } from 'node:zlib';
@@ -77,11 +77,7 @@ export function openWire(limits: WireLimits, lookup: LookupFunction) {
   let made: Promise<Dispatcher> | null = null;
   const agent = async (): Promise<Dispatcher> => {
     // Loaded for the first call: it takes longer to load than all else of a process that makes none.
-    made ??= import('undici').then(({ Agent, EnvHttpProxyAgent }) => {
-      if (!hasProxies()) return new Agent(options);
-      const proxyTls = { timeout: limits.connectTimeoutMs };
-      return new EnvHttpProxyAgent({ ...options, noProxy: withoutProxy(), proxyTls });
-    });
+    made ??= import('./connection-pool.ts').then(({ openPool }) => openPool(options));
     const dispatcher = await made;
     if (!isOpen) await dispatcher.destroy();
     return dispatcher;
