@@ -136,12 +136,7 @@ export const connectorActs = {
       needs,
       do: async ({ who, tell }) => {
         for (const some of inParts(connectors)) {
-          const jobs = await Promise.all(
-            some.map(async ({ name, sink }) => ({
-              connector: name,
-              ...(await needs.queues.enqueue(needs.idBySink.get(sink) ?? '', name, { by: who })),
-            })),
-          );
+          const jobs = await Promise.all(some.map(async (one) => await needs.enqueue(one, { by: who })));
           for (const job of jobs) tell(`${job.connector}: ${queuedText(job)}`, job);
         }
       },
@@ -169,11 +164,9 @@ export const connectorActs = {
         for (const connector of names) {
           const newest = last.get(connector)?.[0];
           const running = newest?.state === 'running' ? newest.run : null;
-          const continues =
-            running === null
-              ? ''
-              : `; its run ${running} continues, "${program} cancel ${running}" stops it at its next page`;
-          tell(`${connector}: paused${continues}`, { connector, paused: pause, running });
+          const continues = `; its run ${running} continues, "${program} cancel ${running}" stops it at its next page`;
+          const text = `${connector}: paused${running === null ? '' : continues}`;
+          tell(text, { connector, paused: pause, running });
         }
       });
       if (problem !== null) tell(unreachedText(problem));
@@ -190,9 +183,8 @@ export const connectorActs = {
         const paused = await sink.resume(names);
         for (const connector of names) {
           const wasPaused = paused.has(connector);
-          const schedule = settings.connectors.get(connector)?.schedule ?? null;
-          const resumed =
-            schedule === null ? 'resumed; it has no schedule' : 'resumed, runs on its schedule again';
+          const hasSchedule = (settings.connectors.get(connector)?.schedule ?? null) !== null;
+          const resumed = `resumed${hasSchedule ? ', runs on its schedule again' : '; it has no schedule'}`;
           tell(`${connector}: ${wasPaused ? resumed : 'was not paused'}`, { connector, wasPaused });
         }
       });
@@ -221,7 +213,7 @@ export const oneConnectorActs = {
    */
   'allow-deletes': async (connector, world) => {
     const { name, sink } = connector;
-    const overview = overviewOf(await readOverviews([connector]), connector);
+    const overview = await overviewNow(connector);
     const withheld = (overview?.missing ?? []).filter((entity) => entity.withheld > 0);
     if (withheld.length === 0) throw usage(`No deletes of ${name} are withheld.`);
     const rows = withheld.map((entity) => `${count(entity.withheld)} of ${entity.entity}`);
@@ -241,14 +233,13 @@ export const oneConnectorActs = {
       of: [name, ...rows],
       rows: { count: all, shown },
       needs,
-      do: async ({ who, tell }) =>
-        await enqueueAsked(connector, needs, { by: who, allowDeletes: true }, tell),
+      do: async (how) => await enqueueAsked(connector, needs, { allowDeletes: true }, how),
     };
   },
   /** Has a worker read all of it again, whatever has changed. Throws as `allow-deletes` does. */
   'read-all': async (connector, world) => {
     const { name } = connector;
-    const overview = overviewOf(await readOverviews([connector]), connector);
+    const overview = await overviewNow(connector);
     const needs = await openRunQueues([connector], world);
     return {
       title: `Read everything of ${name} again`,
@@ -259,7 +250,7 @@ export const oneConnectorActs = {
       ],
       of: [name],
       needs,
-      do: async ({ who, tell }) => await enqueueAsked(connector, needs, { by: who, isFull: true }, tell),
+      do: async (how) => await enqueueAsked(connector, needs, { isFull: true }, how),
     };
   },
   /** Does what `connector-sync check` does, in this process, and tells each result at once. */
@@ -287,7 +278,7 @@ export const oneConnectorActs = {
   /** Notes that the new fields need a person no longer. Throws USAGE where there are none. */
   'mark-known': async (connector, world) => {
     const { name, sink } = connector;
-    const overview = overviewOf(await readOverviews([connector]), connector);
+    const overview = await overviewNow(connector);
     const { troubles } = healthOf(connector, overview, world.clock.now());
     const fields = troubles.flatMap((one) => (one.kind === 'fields' ? one.fields.map(newsName) : []));
     if (fields.length === 0) throw usage(`No new field of ${name} waits for a person.`);
@@ -313,19 +304,26 @@ async function noteIn(sink: SinkSettings, action: Action, how: Pick<OpenHow, 'cl
   await opened.noteAction(action);
 }
 
+/** The state of one connector; null where nothing of it is stored. */
+export async function overviewNow(connector: ConnectorSettings) {
+  return overviewOf(await readOverviews([connector]), connector);
+}
+
 /** Throws USAGE where a job of the connector already waits or runs: that one does something else. */
 async function enqueueAsked(
-  { name, sink }: ConnectorSettings,
-  { queues, idBySink }: Awaited<ReturnType<typeof openRunQueues>>,
+  connector: ConnectorSettings,
+  needs: Awaited<ReturnType<typeof openRunQueues>>,
   asked: Parameters<Queues['enqueue']>[2],
-  tell: ActHow['tell'],
+  { who, tell }: ActHow,
 ): Promise<void> {
-  const job = await queues.enqueue(idBySink.get(sink) ?? '', name, asked);
+  const job = await needs.enqueue(connector, { ...asked, by: who });
   const text = queuedText(job);
   if (!job.isNew) {
-    throw usage(`${name} is ${text}: that run does what it was asked to. Ask again when it has ended.`);
+    throw usage(
+      `${job.connector} is ${text}: that run does what it was asked to. Ask again when it has ended.`,
+    );
   }
-  tell(`${name}: ${text}`, { connector: name, ...job });
+  tell(`${job.connector}: ${text}`, job);
 }
 
 /** Acts on a run. */
@@ -403,7 +401,7 @@ export const publishNow: Act<PublishSettings> = async ({ name, connectors }, wor
     needs,
     do: async ({ who, tell }) => {
       // All connectors of a target are in one sink.
-      const [sinkId = ''] = needs.idBySink.values();
+      const [sinkId = ''] = needs.ids.values();
       const job = await needs.queues.enqueuePublication(sinkId, name, who);
       tell(`${name}: ${queuedText(job)}`, { target: name, sinkId, ...job });
     },
@@ -420,19 +418,14 @@ export async function publicationJob(
 }
 
 function about(connectors: readonly ConnectorSettings[], title: (named: string) => string) {
-  const [first, ...others] = connectors.map(({ name }) => name);
-  return {
-    title: title(others.length === 0 ? (first ?? '') : counted(connectors.length, 'connector')),
-    of: connectors.map(({ name }) => name),
-  };
+  const of = connectors.map(({ name }) => name);
+  return { title: title(of.length === 1 ? of.join() : counted(of.length, 'connector')), of };
 }
 
 /** Names of connectors, of many the first. */
 export function listOf(connectors: readonly ConnectorSettings[]): string {
-  return firstNames(
-    connectors.map(({ name }) => name),
-    50,
-  );
+  const names = connectors.map(({ name }) => name);
+  return firstNames(names, 50);
 }
 
 async function openRunQueues(connectors: readonly ConnectorSettings[], world: ActWorld) {
@@ -440,15 +433,20 @@ async function openRunQueues(connectors: readonly ConnectorSettings[], world: Ac
   return await openQueuesFor(sinksOf(connectors), world);
 }
 
-/** The queues, and the id of each sink. Throws as `run-now` does. */
+/** Queues that take jobs of these sinks. Throws as `run-now` does. */
 async function openQueuesFor(sinks: readonly SinkSettings[], { settings, program }: ActWorld) {
   const queues = await openQueuesOf(withParts(settings, 'redis'));
+  const close = async (): Promise<void> => await queues[Symbol.asyncDispose]();
   try {
-    const idBySink = new Map<SinkSettings, string>();
-    for (const sink of sinks) idBySink.set(sink, await sinkIdOf(sink, queues, program));
-    return { queues, idBySink, [Symbol.asyncDispose]: () => queues[Symbol.asyncDispose]() };
+    const ids = new Map<SinkSettings, string>();
+    for (const sink of sinks) ids.set(sink, await sinkIdOf(sink, queues, program));
+    const enqueue = async ({ name, sink }: ConnectorSettings, asked: Parameters<Queues['enqueue']>[2]) => ({
+      connector: name,
+      ...(await queues.enqueue(ids.get(sink) ?? '', name, asked)),
+    });
+    return { queues, ids, enqueue, [Symbol.asyncDispose]: close };
   } catch (error) {
-    await queues[Symbol.asyncDispose]();
+    await close();
     throw error;
   }
 }
@@ -461,19 +459,17 @@ export async function writeSchedules(
   takeOver: readonly string[] = [],
 ): ReturnType<Queues['apply']> {
   const names = new Set(sinks.map(({ name }) => name));
-  const connectors = [...settings.connectors].filter(([, { sink }]) => names.has(sink.name));
-  const overviews = await readOverviews(connectors.map(([, connector]) => connector));
-  const known = new Map(connectors.map(([name, connector]) => [name, overviewOf(overviews, connector)]));
+  const connectors = [...settings.connectors.values()].filter(({ sink }) => names.has(sink.name));
+  const overviews = await readOverviews(connectors);
+  const known = new Map(connectors.map((one) => [one.name, overviewOf(overviews, one)]));
   return await queues.apply({
-    connectors: new Map(connectors),
+    connectors: new Map(connectors.map((one) => [one.name, one])),
     targets: [...settings.publish.values()],
     sinks,
-    paused: async (sink) =>
-      new Set(
-        [...(overviews.get(sink)?.connectors.values() ?? [])].flatMap(({ connector, paused }) =>
-          paused === null ? [] : [connector],
-        ),
-      ),
+    paused: async (sink) => {
+      const stored = [...(overviews.get(sink)?.connectors.values() ?? [])];
+      return new Set(stored.filter(({ paused }) => paused !== null).map(({ connector }) => connector));
+    },
     takeOver,
     lastRun: async (connector) => known.get(connector)?.lastRun ?? null,
   });
@@ -490,22 +486,16 @@ async function inEachSink(
   for (const [sink] of bySink) await checkHere(sink, queues);
   for (const [settings, ofSink] of bySink) {
     await using sink = await openSink(settings, how);
-    for (const some of inParts(ofSink)) {
-      await work(
-        sink,
-        some.map(({ name }) => name),
-      );
-    }
+    for (const names of inParts(ofSink.map(({ name }) => name))) await work(sink, names);
   }
 }
 
 /** Connectors per transaction or Redis turn. */
 const atOnce = 500;
 
-function inParts(connectors: readonly ConnectorSettings[]): readonly (readonly ConnectorSettings[])[] {
-  return Array.from({ length: Math.ceil(connectors.length / atOnce) }, (_, part) =>
-    connectors.slice(part * atOnce, (part + 1) * atOnce),
-  );
+function inParts<One>(all: readonly One[]): readonly (readonly One[])[] {
+  const parts = Array.from({ length: Math.ceil(all.length / atOnce) }, (_, part) => part * atOnce);
+  return parts.map((first) => all.slice(first, first + atOnce));
 }
 
 /** State of a requested job, in words. */

@@ -1,5 +1,5 @@
 import { hash, randomBytes } from 'node:crypto';
-import { accessSync, closeSync, constants, fsyncSync, rmSync, writeFileSync } from 'node:fs';
+import { accessSync, closeSync, constants, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { SyncError, usage } from '../core/errors.ts';
 import { isConnectorName } from '../core/names.ts';
@@ -8,7 +8,7 @@ import { namePattern } from '../definitions/check-names.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
 import { openPrivateFile, syncDirectory } from '../files/private-file.ts';
 import { replaceText } from '../files/replace-text.ts';
-import { targetsOfConnector } from '../settings/choices.ts';
+import { connectorNamed, targetsOfConnector } from '../settings/choices.ts';
 import { readSecretFile } from '../settings/config-files.ts';
 import {
   addedConnector,
@@ -25,8 +25,7 @@ import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 import { openSink } from '../sinks/registry.ts';
 import type { Action } from '../sinks/requests.ts';
 import { counted } from '../telemetry/format.ts';
-import { type ActWorld, connectorActs, type PreparedAct } from './acts.ts';
-import { overviewOf, readOverviews } from './connector-states.ts';
+import { type ActWorld, connectorActs, overviewNow, type PreparedAct } from './acts.ts';
 import { reachQueues } from './reach-queues.ts';
 
 /** Lets a process edit the config that it serves. */
@@ -141,15 +140,13 @@ export const editActs = {
     const title = `Change the schedule of ${name}`;
     const choice = scheduleChoices.get(every)?.toLowerCase();
     const choices = { param: 'every', options: scheduleChoices, chosen: choice === undefined ? '' : every };
-    const refuse = (): never => {
-      throw usage('Choose a schedule first.');
-    };
+    const options = editingOf(world);
     if (choice === undefined) {
-      editingOf(world);
+      const refuse = async () => await Promise.reject(usage('Choose a schedule first.'));
       return { title, says: [`How often is ${name} to be read?`], of: [name], choices, do: refuse };
     }
     const schedule = every === 'none' ? null : { every };
-    const edit = plannedEdit(world, rescheduledConnector(editingOf(world), name, schedule));
+    const edit = plannedEdit(world, rescheduledConnector(options, name, schedule));
     if (edit.after === edit.before) throw usage(`${name} has this schedule already, or that of "defaults".`);
     return {
       title,
@@ -166,7 +163,7 @@ export const editActs = {
   remove: async (connector: ConnectorSettings, world: EditWorld): Promise<PreparedAct> => {
     const { name, sink } = connector;
     const edit = plannedEdit(world, removedConnector(editingOf(world), name));
-    const rows = overviewOf(await readOverviews([connector]), connector)?.rows ?? 0;
+    const rows = (await overviewNow(connector))?.rows ?? 0;
     const targets = targetsOfConnector(world.settings, name).map((target) => target.name);
     return {
       title: `Remove ${name} from the config`,
@@ -196,9 +193,7 @@ export function plannedConnector(
   const edit = plannedEdit(world, addedConnector(editingOf(world), file, added));
   const missing = edit.settings.missing.filter((one) => one.path.startsWith(`connectors.${added.name}.`));
   if (missing.length > 0) throw new ProblemsError('CONFIG_INVALID', missing);
-  const connector = [...edit.settings.connectors.values()].find(({ name }) => name === added.name);
-  if (connector === undefined) throw new TypeError(`${added.name} was added and is not there`);
-  return { edit, connector };
+  return { edit, connector: connectorNamed(edit.settings, added.name) };
 }
 
 /** Writes a new connector to the config, and has a worker run it. */
@@ -221,18 +216,14 @@ export function addAct(
       how.tell(`${name} is added to ${path.basename(edit.file)}`);
       const signal = AbortSignal.timeout(workersWithinMs);
       try {
-        const run = await connectorActs['run-now']([connector], {
-          ...world,
-          signal,
-          settings: edit.settings,
-        });
+        const changed = { ...world, signal, settings: edit.settings };
+        const run = await connectorActs['run-now']([connector], changed);
         await using _needs = run.needs;
         await run.do(how);
       } catch (error) {
         if (!(error instanceof SyncError)) throw error;
-        how.tell(`No worker can run it now. Run it with "${world.program} sync ${name}"`, undefined, [
-          error.message,
-        ]);
+        const text = `No worker can run it now. Run it with "${world.program} sync ${name}"`;
+        how.tell(text, undefined, [error.message]);
       }
     },
   };
@@ -245,18 +236,16 @@ export function addAct(
 export function secretAt(world: EditWorld, kind: string, name: string, config: string) {
   const { settings } = world;
   const { env } = editingOf(world);
-  const folder = secretsFolder(settings);
-  const file =
-    kind === 'file' && folder !== null && /^\w[\w.-]{0,99}$/.test(name) ? path.join(folder, name) : null;
-  const variable = kind === 'env' && Object.hasOwn(env, name) ? (env[name] ?? '') : '';
-  const found = file === null ? ({ ok: true, value: variable } as const) : readSecretFile(file);
-  if (!found.ok) return found;
-  const reference = file === null ? environmentReference(name) : secretReference(config, file);
+  const folder = secretsFolder(settings) ?? '';
   const refuse = (why: string) => ({ ok: false, why }) as const;
+  const isFile = kind === 'file' && folder !== '' && /^\w[\w.-]{0,99}$/.test(name);
+  const file = path.join(folder, name);
+  const variable = kind === 'env' && Object.hasOwn(env, name) ? (env[name] ?? '') : '';
+  const found = isFile ? readSecretFile(file) : ({ ok: true, value: variable } as const);
+  if (!found.ok) return found;
+  const reference = isFile ? secretReference(config, file) : environmentReference(name);
   if (found.value === '' || reference === null) {
-    return refuse(
-      kind === 'env' ? 'no such variable is set where this server runs' : 'no such file is there',
-    );
+    return refuse(`no such ${kind === 'env' ? 'variable is set where this server runs' : 'file is there'}`);
   }
   const others = secretsOf({ ...settings, connectors: new Map(), publish: new Map() });
   if (others.every((secret) => secret.reveal() !== found.value)) return { ...found, reference };
@@ -278,8 +267,7 @@ export function storeSecret(folder: string, name: string, text: string): string 
   try {
     const descriptor = openPrivateFile(file);
     try {
-      writeFileSync(descriptor, text);
-      fsyncSync(descriptor);
+      writeFileSync(descriptor, text, { flush: true });
     } catch (error) {
       rmSync(file);
       throw error;

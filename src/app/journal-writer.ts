@@ -49,53 +49,41 @@ export function openJournal(
     trim(asked);
   };
 
-  function say(event: RunEvent, text: string): void {
-    const level = levelOf(event);
-    if (level === 'debug') return;
-    lines.push({ at: clock.now(), level, text: printableWithin(text, mostOfText) });
-    trim(lines);
-  }
-
-  const note = handledBy({
+  /** Lines name no parameters: they may be keys of records. */
+  const lineOf = handledBy<[], string | void>({
     'call-ended': ({ entity, waitedMs }) => void (waitsOf(entity).limitMs += waitedMs),
     'page-fetched': ({ entity, records }) => {
       const request = requests[asked.lastIndexOf(entity)];
       if (request !== undefined) request.records = records;
     },
-    'call-retried': (event) => {
-      const { entity, attempt, attempts, code, message, waitMs } = event;
+    'call-retried': ({ entity, attempt, attempts, code, message, waitMs }) => {
       // A pause of the rate limit is counted with the call that it keeps waiting.
       if (code !== 'THROTTLED') waitsOf(entity).apiMs += waitMs;
       const failed = `attempt ${attempt} of ${attempts} failed (${code}): ${message}`;
-      say(event, `${entity ?? 'call'}: ${failed}; next in ${duration(waitMs)}`);
+      return `${entity ?? 'call'}: ${failed}; next in ${duration(waitMs)}`;
     },
-    throttled: (event) => {
-      pausedMs += event.waitMs;
-      say(event, `the service asked to wait ${duration(event.waitMs)}`);
+    throttled: ({ waitMs }) => {
+      pausedMs += waitMs;
+      return `the service asked to wait ${duration(waitMs)}`;
     },
-    // Lines name no parameters: they may be keys of records.
-    'run-started': (event) => {
-      const resumed = event.continues === null ? '' : '; it resumes an earlier run';
-      say(event, `run started, ${counted(event.due, 'listing')} to read${resumed}`);
-    },
-    'walk-restarted': (event) => say(event, `${event.entity}: a listing begins again: ${event.why}`),
-    'walk-set-aside': (event) =>
-      say(event, `${event.entity}: a listing failed (${event.code}): ${event.message}`),
-    'part-missing': (event) =>
-      say(event, `${event.entity}: ${counted(event.listings, 'listing')} may have more records than shown`),
-    'rate-stated': (event) =>
-      say(event, `the API states a limit of ${event.requestsPerSecond} requests a second`),
-    'sink-away': (event) =>
-      say(event, `the sink is away: ${event.message}; tries for another ${duration(event.leftMs)}`),
-    'sink-back': (event) => say(event, 'the sink can be written to again'),
-    'sink-made': (event) => say(event, `made the sink ${event.sink}`),
-    'sweep-started': (event) => say(event, 'looks for deleted rows'),
-    'rows-deleted': (event) => say(event, `${event.entity}: ${counted(event.rows, 'row')} deleted`),
-    'deletes-withheld': (event) =>
-      say(event, `${event.entity}: ${count(event.rows)} of ${counted(event.live, 'row')} look deleted, kept`),
-    'files-started': (event) => say(event, `fetches ${counted(event.files, 'file')}`),
-    'file-set-aside': (event) =>
-      say(event, `${event.entity}: a file did not come (${event.code}): ${event.message}`),
+    'run-started': ({ due, continues }) =>
+      `run started, ${counted(due, 'listing')} to read${continues === null ? '' : '; it resumes an earlier run'}`,
+    'walk-restarted': ({ entity, why }) => `${entity}: a listing begins again: ${why}`,
+    'walk-set-aside': ({ entity, code, message }) => `${entity}: a listing failed (${code}): ${message}`,
+    'part-missing': ({ entity, listings }) =>
+      `${entity}: ${counted(listings, 'listing')} may have more records than shown`,
+    'rate-stated': ({ requestsPerSecond }) =>
+      `the API states a limit of ${requestsPerSecond} requests a second`,
+    'sink-away': ({ message, leftMs }) =>
+      `the sink is away: ${message}; tries for another ${duration(leftMs)}`,
+    'sink-back': () => 'the sink can be written to again',
+    'sink-made': ({ sink }) => `made the sink ${sink}`,
+    'sweep-started': () => 'looks for deleted rows',
+    'rows-deleted': ({ entity, rows }) => `${entity}: ${counted(rows, 'row')} deleted`,
+    'deletes-withheld': ({ entity, rows, live }) =>
+      `${entity}: ${count(rows)} of ${counted(live, 'row')} look deleted, kept`,
+    'files-started': ({ files }) => `fetches ${counted(files, 'file')}`,
+    'file-set-aside': ({ entity, code, message }) => `${entity}: a file did not come (${code}): ${message}`,
   });
 
   return {
@@ -106,7 +94,11 @@ export function openJournal(
     onEvent: (event: RunEvent): void => {
       isChanged = true;
       progress.onEvent(event);
-      note(event);
+      const text = lineOf(event);
+      const level = levelOf(event);
+      if (text === undefined || level === 'debug') return;
+      lines.push({ at: clock.now(), level, text: printableWithin(text, mostOfText) });
+      trim(lines);
     },
     /** The journal as JSON, within its limit; null where nothing has changed since the last call. */
     text: (): string | null => {

@@ -178,7 +178,7 @@ function tellEnd({ metrics, log }: WorkerRunsOptions, target: string, end: Targe
   const problem = end.cleaned?.problem ?? null;
   if (problem !== null) log.warn({ target, problem }, 'a purge is not finished in this target');
   if (end.kind === 'nothing-stored') return metrics.onPublication(target, end);
-  const { manifest } = end.kind === 'published' ? end.published : end.newest;
+  const { manifest } = newestOf(end);
   const newest = { publication: manifest.publication, createdAtMs: Date.parse(manifest.createdAt) };
   if (end.kind === 'unchanged') return metrics.onPublication(target, { kind: end.kind, ...newest });
   const rows = manifest.entities.reduce((sum, { upserts, deletes }) => sum + upserts + deletes, 0);
@@ -186,12 +186,15 @@ function tellEnd({ metrics, log }: WorkerRunsOptions, target: string, end: Targe
   log.info({ target, publication: manifest.publication, rows, ms }, 'published');
   for (const { connector, entity, reason } of end.newGenerations) {
     if (reason === null) continue;
-    log.warn(
-      { target, connector, entity, reason },
-      'rows published before no longer count: a new generation',
-    );
+    const text = 'rows published before no longer count: a new generation';
+    log.warn({ target, connector, entity, reason }, text);
   }
   for (const warning of end.warnings) log.warn({ target }, warning);
+}
+
+/** The newest publication after an attempt to publish. */
+function newestOf(end: Exclude<PublishEnd, { readonly kind: 'nothing-stored' }>) {
+  return end.kind === 'published' ? end.published : end.newest;
 }
 
 /** The state of a target after a purge. */
@@ -243,9 +246,7 @@ async function finishPurges(
       await using sink = await openSink(first.sink, how);
       await sink.purges.noteDone(work);
     }
-    const newest =
-      end.kind === 'nothing-stored' ? null : end.kind === 'published' ? end.published : end.newest;
-    const publication = newest?.manifest.publication ?? null;
+    const publication = end.kind === 'nothing-stored' ? null : newestOf(end).manifest.publication;
     return { target: name, publication, removed: { publications, files }, problem };
   } catch (error) {
     how.signal.throwIfAborted();

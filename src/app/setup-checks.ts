@@ -72,9 +72,9 @@ export async function checkPlanned(
     results.push({ ...result, detail: scrubber.scrub(result.detail) });
   };
   try {
-    const isOther = (at: string): boolean =>
-      at.startsWith('connectors.') && !at.startsWith(`connectors.${name}.`);
-    const missing = settings.missing.filter(({ path }) => !isOther(path));
+    const missing = settings.missing.filter(
+      ({ path }) => !path.startsWith('connectors.') || path.startsWith(`connectors.${name}.`),
+    );
     const one = withConnectors(withParts({ ...settings, missing }, 'access', 'redis'), [name]);
     await runChecks({ ...context, signal: within, pagesWithinMs: plannedPagesMs }, one, false, add);
   } catch (error) {
@@ -108,9 +108,9 @@ export async function runChecks(
 ): Promise<readonly CheckResult[]> {
   const { signal } = context;
   const results: CheckResult[] = [];
-  const add = (result: CheckResult): void => {
-    results.push(result);
-    onResult(result);
+  const add = (...some: readonly CheckResult[]): void => {
+    results.push(...some);
+    for (const result of some) onResult(result);
   };
   add(passed('config', `${counted(settings.connectors.size, 'connector')} in ${settings.file}`));
   add(passed('definitions', [...settings.definitions.keys()].join(', ')));
@@ -128,24 +128,21 @@ export async function runChecks(
     if (isWeakSecret(access.clientSecret.reveal())) add(weakSecret);
   }
   const { connectors, pages } = await checkConnectors(app, hasToken, context);
-  for (const result of summarize(connectors, 'connectors')) add(result);
-  for (const result of summarize(pages, 'pages')) add(result);
-  for (const result of summarize(await checkMasks(settings), 'masks')) add(result);
-  for (const result of await checkSinks(context, settings, isDeep)) add(result);
-  for (const result of summarize(await checkCopies(settings), 'copies')) add(result);
+  add(...summarize(connectors, 'connectors'), ...summarize(pages, 'pages'));
+  add(...summarize(await checkMasks(settings), 'masks'));
+  add(...(await checkSinks(context, settings, isDeep)));
+  add(...summarize(await checkCopies(settings), 'copies'));
   for (const target of settings.publish.values()) {
     add(await attempt(`target ${target.name}`, () => checkTarget(settings, target, context)));
   }
-  for (const result of await checkRedis(settings, context)) add(result);
+  add(...(await checkRedis(settings, context)));
   return results;
 }
 
 async function checkSinks(context: CheckContext, settings: LocalSettings, isDeep: boolean) {
-  const sinks: CheckResult[] = [];
-  const servers: CheckResult[] = [];
-  const disks: CheckResult[] = [];
   const files: CheckResult[] = [];
-  const purges: CheckResult[] = [];
+  const none = (): CheckResult[] => [];
+  const found = { sinks: none(), servers: none(), disks: none(), purges: none() };
   await using progress = context.showProgress?.();
   const all = sinksOf([...settings.connectors.values()]);
   for (const [index, sink] of all.entries()) {
@@ -155,27 +152,21 @@ async function checkSinks(context: CheckContext, settings: LocalSettings, isDeep
       const { place, connectors } = await checkWritable(sink, context);
       return `${place} can be written (${counted(connectors, 'connector')} in it)`;
     });
-    sinks.push(opened);
-    servers.push(...(await checkUnderneath(sink, opened.state === 'ok')));
+    found.sinks.push(opened);
+    found.servers.push(...(await checkUnderneath(sink, opened.state === 'ok')));
     const what = `disk of ${sink.name}`;
     if (opened.state !== 'ok') {
-      disks.push(skipped(what, 'the sink could not be opened'));
+      found.disks.push(skipped(what, 'the sink could not be opened'));
       continue;
     }
-    disks.push(await attempt(what, () => checkDisk(sink)));
+    found.disks.push(await attempt(what, () => checkDisk(sink)));
     files.push(...(await checkClosedFiles(context, settings, sink, isDeep)));
     for (const { connector, purgeWork } of (await readOverview(sink)).connectors.values()) {
       const text = unfinishedPurgeText(purgeWork, context.program);
-      if (text !== '') purges.push(warning(`purge of ${connector}`, text));
+      if (text !== '') found.purges.push(warning(`purge of ${connector}`, text));
     }
   }
-  return [
-    ...summarize(sinks, 'sinks'),
-    ...summarize(servers, 'servers'),
-    ...summarize(disks, 'disks'),
-    ...summarize(purges, 'purges'),
-    ...files,
-  ];
+  return [...Object.entries(found).flatMap(([many, results]) => summarize(results, many)), ...files];
 }
 
 /** Checks the systems that an unopened sink depends on, as far as they can be asked. */
@@ -208,15 +199,13 @@ async function checkCopies({ sinks, connectors }: LocalSettings): Promise<readon
   const results: CheckResult[] = [];
   for (const sink of sinks.values()) {
     const { unfinished, away } = await readCopies(sink);
+    const isUsed = (name: ConnectorName): boolean => connectors.get(name)?.sink.name === sink.name;
     for (const copy of unfinished.values()) {
-      const connector = connectors.get(copy.connector);
       const problem = failed(`copy of ${copy.connector}`, unfinishedCopyError(copy));
-      const isUsed = connector?.sink.name === sink.name;
-      results.push(isUsed ? problem : { ...problem, state: 'warning' });
+      results.push(isUsed(copy.connector) ? problem : { ...problem, state: 'warning' });
     }
     for (const copy of away.values()) {
-      const isUsed = connectors.get(copy.connector)?.sink.name === sink.name;
-      if (isUsed) results.push(failed(`copy of ${copy.connector}`, copiedAwayError(copy)));
+      if (isUsed(copy.connector)) results.push(failed(`copy of ${copy.connector}`, copiedAwayError(copy)));
     }
   }
   return results;
@@ -331,11 +320,11 @@ async function checkConnectors(app: App, hasToken: boolean, context: CheckContex
   const done = new AbortController();
   const over = new AbortController();
   void slept(clock, pagesWithinMs, done.signal).then((isOver) => isOver && over.abort());
+  const parts = { ...context, app, hasToken, isOver: over.signal, pagesWithinMs };
   const results: Awaited<ReturnType<typeof checkConnector>>[] = [];
   try {
     await eachOf([...connectors.entries()], atATime, async ([index, connector]) => {
       signal.throwIfAborted();
-      const parts = { app, hasToken, clock, isOver: over.signal, pagesWithinMs, signal };
       results[index] = await checkConnector(connector, parts);
       progress?.tell(`${count(index + 1)} of ${counted(connectors.length, 'connector')} checked`);
     });
@@ -348,15 +337,13 @@ async function checkConnectors(app: App, hasToken: boolean, context: CheckContex
   };
 }
 
-interface CheckParts {
+interface CheckParts extends CheckContext {
   readonly app: App;
   /** The API has issued a token. */
   readonly hasToken: boolean;
-  readonly clock: Clock;
   /** Aborted when the time for pages is over. */
   readonly isOver: AbortSignal;
   readonly pagesWithinMs: number;
-  readonly signal: AbortSignal;
 }
 
 async function checkConnector(connector: ConnectorSettings, parts: CheckParts) {
@@ -381,9 +368,8 @@ async function checkConnector(connector: ConnectorSettings, parts: CheckParts) {
     const entities = counted(connector.entities.size, 'entity', 'entities');
     const isUntold = isDirect && !origin.isAccount;
     const account = isUntold ? `an account of ${baseUrl}` : `account ${connectorId}`;
-    const who = isDirect ? account : connectorId;
-    const notes = [isUntold ? untold : '', keylessText(connector)].filter((note) => note !== '');
-    return [`${printable(who)} answers (${definition.name}, ${entities})`, ...notes].join('; ');
+    const answer = `${printable(isDirect ? account : connectorId)} answers (${definition.name}, ${entities})`;
+    return [answer, isUntold ? untold : '', keylessText(connector)].filter((text) => text !== '').join('; ');
   });
   const isAsked = hasToken || isDirect || result.state !== 'ok';
   return { connector: isAsked ? result : skipped(what, 'no token'), pages };
@@ -400,7 +386,7 @@ const untold =
 async function checkPages(
   { name, address, definition, entities }: ConnectorSettings,
   source: ConnectorSource,
-  { clock, isOver, pagesWithinMs, signal }: Pick<CheckParts, 'clock' | 'isOver' | 'pagesWithinMs' | 'signal'>,
+  { clock, isOver, pagesWithinMs, signal }: CheckParts,
 ): Promise<readonly CheckResult[]> {
   const roots = [...definition.entities.values()].filter(
     (entity) => entities.has(entity.name) && entity.parents.length === 0,
@@ -421,12 +407,9 @@ async function checkPages(
       results.push(...problems.map((detail) => warning(what, detail)));
     } catch (error) {
       signal.throwIfAborted();
-      const why = isOver.aborted
-        ? `the ${roughly(pagesWithinMs)} for all pages are over`
-        : error instanceof ThrottledError
-          ? error.message
-          : null;
-      if (why !== null) {
+      if (isOver.aborted || error instanceof ThrottledError) {
+        const late = `the ${roughly(pagesWithinMs)} for all pages are over`;
+        const why = error instanceof ThrottledError && !isOver.aborted ? error.message : late;
         const rest = counted(roots.length - index, 'root entity', 'root entities');
         results.push(skipped(`pages of ${name}`, `${rest} not asked: ${why}`));
         break;

@@ -43,34 +43,30 @@ export function wireApp(options: AppOptions, notifier: Notifier): App {
     { credentials, signIn }: DirectAddress,
     more: SourceExtras,
   ): ConnectorSource => {
-    const { name, definition, concurrency, requestsPerSecond, isRateSet } = connector;
-    const { onExchange } = more;
+    const { name, definition, isRateSet } = connector;
     const account = {
       // One that is tried reads by the sign-in of its connector.
       name: signIn?.connector ?? name,
       definition,
       credentials,
       signIn: signInAt({ signIn }, clock),
-      ...(onExchange === undefined ? {} : { onExchange }),
+      ...(more.onExchange === undefined ? {} : { onExchange: more.onExchange }),
     };
     return openDirectSource(direct.account(account), {
-      definition,
+      ...more,
       address: addressOfConnector(connector, options) ?? '',
-      concurrency,
-      requestsPerSecond,
       ...(isRateSet ? {} : { statedRate: 'lower' }),
       openBudget: (origin) => options.openBudget?.(connector, origin) ?? null,
-      ...(options.onWait === undefined ? {} : { onEvent: options.onWait }),
-      ...more,
       limits,
       clock,
     });
   };
 
-  const openClear: App['openSource'] = async (connector, signal, { stored, ...more } = {}) => {
+  const openClear: App['openSource'] = async (connector, signal, { stored, ...asked } = {}) => {
     const { definition, address, concurrency, requestsPerSecond, isRateSet } = connector;
-    const { onExchange } = more;
     await checkAddress(connector, options, stored);
+    const heard = options.onWait === undefined ? {} : { onEvent: options.onWait };
+    const more = { definition, concurrency, requestsPerSecond, ...heard, ...asked };
     if (address.kind === 'direct') return openDirect(connector, address, more);
     const checked = checkingType(client, connector, settings);
     // Before the source, because the budget belongs to the account and not to the way in which a config names it.
@@ -79,23 +75,17 @@ export function wireApp(options: AppOptions, notifier: Notifier): App {
     // An API on this machine knows best what may be asked of it; another one may only ask for less.
     const isHere = URL.canParse(baseUrl) && isLoopbackHost(new URL(baseUrl).hostname);
     const unnamed = { baseUrl: options.identityBaseUrl ?? baseUrl, connectorId: id, isAccount: false };
-    const budget = options.openBudget?.(connector, unnamed) ?? null;
+    const { onExchange } = asked;
     return openApiSource(checked, {
+      ...more,
       ...(isRateSet ? {} : { statedRate: isHere ? 'follow' : 'lower' }),
-      definition,
       connectorId: id,
       address: unnamed.baseUrl,
-      concurrency,
-      requestsPerSecond,
-      budget,
-      ...(options.onWait === undefined ? {} : { onEvent: options.onWait }),
-      ...more,
+      budget: options.openBudget?.(connector, unnamed) ?? null,
       // The layers below know only paths.
-      ...(onExchange === undefined
-        ? {}
-        : {
-            onExchange: (seen, facts) => onExchange({ ...seen, url: `${baseUrl}${seen.url}` }, facts),
-          }),
+      ...(onExchange && {
+        onExchange: (seen, facts) => onExchange({ ...seen, url: `${baseUrl}${seen.url}` }, facts),
+      }),
     });
   };
   const openSource: App['openSource'] = async (connector, ...more) =>
@@ -125,7 +115,8 @@ export function wireApp(options: AppOptions, notifier: Notifier): App {
   };
 }
 
-type SourceExtras = Omit<NonNullable<Parameters<App['openSource']>[2]>, 'stored'>;
+type SourceExtras = Omit<NonNullable<Parameters<App['openSource']>[2]>, 'stored'> &
+  Pick<ReadConnector, 'definition' | 'concurrency' | 'requestsPerSecond'>;
 
 function listenWith(listeners: Set<OnRunEvent>, onEvent: OnRunEvent): Disposable {
   listeners.add(onEvent);

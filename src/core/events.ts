@@ -147,16 +147,16 @@ export type RunEvent =
 export type OnRunEvent = (event: RunEvent) => void;
 
 /** Calls the handler of an event's kind, if there is one. */
-export function handledBy<Rest extends readonly unknown[] = []>(handlers: {
+export function handledBy<Rest extends readonly unknown[] = [], Result = void>(handlers: {
   readonly [Kind in RunEvent['kind']]?: (
     event: Extract<RunEvent, { readonly kind: Kind }>,
     ...rest: Rest
-  ) => void;
-}): (event: RunEvent, ...rest: Rest) => void {
+  ) => Result;
+}): (event: RunEvent, ...rest: Rest) => Result | undefined {
   return (event, ...rest) => {
     // `as`: a handler takes the events of its kind.
-    const handler = handlers[event.kind] as ((event: RunEvent, ...rest: Rest) => void) | undefined;
-    handler?.(event, ...rest);
+    const handler = handlers[event.kind] as ((event: RunEvent, ...rest: Rest) => Result) | undefined;
+    return handler?.(event, ...rest);
   };
 }
 

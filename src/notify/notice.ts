@@ -39,35 +39,22 @@ interface ChangedItem {
   readonly text: string;
 }
 
-/** A change of state that people are notified of. */
-interface Change {
-  readonly kind: NoticeKind;
-  readonly connector: string | null;
-  readonly since: Instant;
-  /** Conditions that have come up; for `recovered`, those that are over. */
-  readonly items: readonly ChangedItem[];
-}
-
-interface KindWords {
-  /** Behind the name of a connector or target. */
-  readonly title: string;
-  /** Says that it is over, before "since"; null: its end is no news. */
-  readonly over: string | null;
-}
-
-/** All kinds, in the order in which a message for each is sent. */
-const kinds: Readonly<Record<NoticeKind, KindWords>> = {
-  failed: { title: ': the sync failed', over: 'The sync had failed' },
-  incomplete: { title: ': the sync is incomplete', over: 'The sync had been incomplete' },
-  'withheld-deletes': { title: ': deletes wait for you', over: 'Deletes had been withheld' },
-  'withheld-retention': { title: ': what is too old waits for you', over: 'What is too old had been kept' },
-  late: { title: ': its data is too old', over: 'It had been too old' },
-  'purge-unfinished': { title: ': a purge is not finished', over: 'A purge had not been finished' },
-  'publication-failed': { title: ': the publication failed', over: 'The publication had failed' },
-  'config-refused': { title: ' was refused', over: 'It had been refused' },
+/**
+ * All kinds, in the order in which a message for each is sent: the title behind the name of a connector or target, and
+ * the text that says that it is over, before "since"; null: its end is no news.
+ */
+const kinds: Readonly<Record<NoticeKind, readonly [title: string, over: string | null]>> = {
+  failed: [': the sync failed', 'The sync had failed'],
+  incomplete: [': the sync is incomplete', 'The sync had been incomplete'],
+  'withheld-deletes': [': deletes wait for you', 'Deletes had been withheld'],
+  'withheld-retention': [': what is too old waits for you', 'What is too old had been kept'],
+  late: [': its data is too old', 'It had been too old'],
+  'purge-unfinished': [': a purge is not finished', 'A purge had not been finished'],
+  'publication-failed': [': the publication failed', 'The publication had failed'],
+  'config-refused': [' was refused', 'It had been refused'],
   // An undeclared field is news once.
-  'schema-change': { title: ': the records have changed', over: null },
-  recovered: { title: ': works again', over: null },
+  'schema-change': [': the records have changed', null],
+  recovered: [': works again', null],
 };
 // `as`: the keys are those of the record.
 const allKinds = Object.keys(kinds) as readonly NoticeKind[];
@@ -102,14 +89,13 @@ export function noticeChanges(compared: Compared, how: AboutHow): NoticeChanges 
   const appeared = allKinds.flatMap((kind) => {
     const isNews = !(isOfRuns(kind) && had(kind)) && !(kind === 'schema-change' && isFirst);
     const items = found.filter((one) => one.kind === kind && !known.has(keyOf(one)));
-    return isNews && items.length > 0 ? [changeOf(kind, items)] : [];
+    return isNews ? messagesOf(kind, items, how) : [];
   });
   const over = allKinds.flatMap((kind) => {
     const isReplaced = isOfRuns(kind) && (has('failed') || has('incomplete'));
-    const isNoNews = kinds[kind].over === null || has(kind) || isReplaced;
+    const isNoNews = kinds[kind][1] === null || has(kind) || isReplaced;
     return isNoNews ? [] : before.filter((one) => one.kind === kind);
   });
-  const changes = [...appeared, ...(over.length === 0 ? [] : [changeOf('recovered', over)])];
   return {
     stored: found.flatMap((one) => {
       const was = known.get(keyOf(one));
@@ -118,25 +104,28 @@ export function noticeChanges(compared: Compared, how: AboutHow): NoticeChanges 
       return was.detail === one.detail ? [] : [{ ...one, since: was.since }];
     }),
     dropped: before.filter((one) => !now.has(keyOf(one))),
-    messages: changes.flatMap((change) => messagesOf(change, how)),
+    messages: [...appeared, ...messagesOf('recovered', over, how)],
   };
 }
 
-function changeOf(kind: NoticeKind, of: readonly Condition[]): Change {
+/** A message for each channel that wants to hear of these conditions, or for `recovered`, of their end. */
+function messagesOf(kind: NoticeKind, of: readonly Condition[], how: AboutHow): readonly NewMessage[] {
+  const connector = of[0]?.connector || null;
   const items = of.map(({ subject, since, ...one }): ChangedItem => {
     // `as`: only `Found` becomes a condition, and `watched` is not among these.
     return { kind: one.kind as NoticeKind, subject, since, text: detailOf(one).text };
   });
   const since = items.map((one) => one.since).toSorted()[0] ?? '';
-  return { kind, connector: of[0]?.connector || null, since, items };
-}
-
-/** A message for each channel that wants to hear of the change. */
-function messagesOf(change: Change, how: AboutHow): readonly NewMessage[] {
   return messageChannels(how.settings).flatMap((channel) => {
-    const items = change.items.filter((item) => isWanted(channel, change, item, how.settings));
-    if (items.length === 0) return [];
-    return [messageOf(channel, noticeOf({ ...change, items }, how))];
+    if (!channel.kinds.includes(kind)) return [];
+    const isGood = kind === 'recovered' && channel.kinds.some((one) => one !== 'recovered');
+    const wanted = items.filter(
+      // Good news is for channels that got, or would have got, the bad news.
+      (item) => (!isGood || channel.kinds.includes(item.kind)) && concerns(channel, connector, item, how),
+    );
+    if (wanted.length === 0) return [];
+    const notice = noticeOf({ kind, connector, since }, wanted, how);
+    return { notice: notice.id, channel: channel.name, connector, kind, payload: JSON.stringify(notice) };
   });
 }
 
@@ -144,55 +133,27 @@ export function messageChannels({ notify }: Pick<LocalSettings, 'notify'>): read
   return [...notify.values()].filter((channel) => channel.type !== 'heartbeat');
 }
 
-function messageOf(channel: MessageChannel, notice: Notice): NewMessage {
-  const { id, kind, connector } = notice;
-  return {
-    notice: id,
-    channel: channel.name,
-    // `as`: the name comes from the settings.
-    connector: connector as NewMessage['connector'],
-    kind,
-    payload: JSON.stringify(notice),
-  };
-}
-
 export function testNotice(channel: MessageChannel, at: Instant): Notice {
-  return {
-    version: 1,
-    id: randomUUID(),
-    kind: 'test',
-    at,
-    since: at,
-    connector: null,
-    target: null,
-    sink: null,
-    title: 'A test of connector-sync',
-    text: `The channel ${channel.name} works: you will be notified here.`,
-    items: [],
-  };
+  const none = { connector: null, target: null, sink: null, items: [] };
+  const title = 'A test of connector-sync';
+  const text = `The channel ${channel.name} works: you will be notified here.`;
+  return { version: 1, id: randomUUID(), kind: 'test', at, since: at, ...none, title, text };
 }
 
-/** Good news is for channels that got, or would have got, the bad news. */
-function isWanted(
+function concerns(
   channel: MessageChannel,
-  change: Change,
-  item: ChangedItem,
-  settings: LocalSettings,
+  connector: string | null,
+  { kind, subject }: ChangedItem,
+  { settings }: AboutHow,
 ): boolean {
-  const wanted = channel.kinds;
-  if (!wanted.includes(change.kind)) return false;
-  const hasOthers = wanted.some((kind) => kind !== 'recovered');
-  if (change.kind === 'recovered' && hasOthers && !wanted.includes(item.kind)) return false;
-  if (change.connector !== null) return hearsOf(channel, change.connector);
+  if (connector !== null) return hearsOf(channel, connector);
   // A config is about all of its connectors, perhaps none.
-  if (item.kind === 'config-refused') {
-    return (
-      channel.connectors.length === 0 ||
-      [...settings.connectors.keys()].some((name) => hearsOf(channel, name))
-    );
-  }
-  const about = settings.publish.get(item.subject)?.connectors ?? [];
-  return about.some(({ name }) => hearsOf(channel, name));
+  if (kind === 'config-refused' && channel.connectors.length === 0) return true;
+  const names =
+    kind === 'config-refused'
+      ? [...settings.connectors.keys()]
+      : (settings.publish.get(subject)?.connectors ?? []).map(({ name }) => name);
+  return names.some((name) => hearsOf(channel, name));
 }
 
 export function hearsOf({ connectors }: Pick<NotifySettings, 'connectors'>, connector: string): boolean {
@@ -201,8 +162,11 @@ export function hearsOf({ connectors }: Pick<NotifySettings, 'connectors'>, conn
 
 const mostItems = 20;
 
-function noticeOf(change: Change, { sink, nowMs }: AboutHow): Notice {
-  const { kind, connector, since, items } = change;
+function noticeOf(
+  { kind, connector, since }: Pick<Notice, 'connector' | 'since'> & { readonly kind: NoticeKind },
+  items: readonly ChangedItem[],
+  { sink, nowMs }: AboutHow,
+): Notice {
   const [first] = items;
   const isOfConfig = first?.kind === 'config-refused';
   const target = connector === null && !isOfConfig ? (first?.subject ?? null) : null;
@@ -218,14 +182,14 @@ function noticeOf(change: Change, { sink, nowMs }: AboutHow): Notice {
     connector,
     target,
     sink,
-    title: `${about}${kinds[kind].title}`,
+    title: `${about}${kinds[kind][0]}`,
     text: [...texts, ...(more > 0 ? [`And ${more} more.`] : [])].join('\n'),
     items: items.slice(0, mostItems),
   };
 }
 
 function overText({ kind, subject, since }: ChangedItem): string {
-  return `${subject === '' ? '' : `${subject}: `}${kinds[kind].over} since ${since}.`;
+  return `${subject === '' ? '' : `${subject}: `}${kinds[kind][1]} since ${since}.`;
 }
 
 /** Stored with a condition as `Condition.detail`. */

@@ -251,8 +251,10 @@ export function leadBack({ id }: Deed, back: string, reply: FastifyReply): Fasti
 
 /** The address that the form names, from the root, without a way out of this server; by default that of the subject. */
 function backOf({ back, q, state, ...of }: ActQuery): string {
-  const given = URL.parse(back || `${homeOf(of)}${searchOf({ q, state })}`, here);
-  return given?.origin === here ? `${given.pathname.slice(1)}${given.search}` : '';
+  const given = back || `${homeOf(of)}${searchOf({ q, state })}`;
+  if (!URL.canParse(given, here)) return '';
+  const { origin, pathname, search } = new URL(given, here);
+  return origin === here ? `${pathname.slice(1)}${search}` : '';
 }
 
 const here = 'http://here';

@@ -25,7 +25,10 @@ const mostActions = 1_000;
 /** Searched at most in each sink. */
 const mostSearched = 5_000;
 
-/** Words of the search; empty: all actions. `on`: a connector or target; `q`: a word of what was done, or of its details. */
+/**
+ * Words of the search; empty: all actions. `on`: a connector or target; `q`: a word of what was done, or of its
+ * details.
+ */
 const actionsQuery = z.object({
   who: param.text,
   q: param.text,

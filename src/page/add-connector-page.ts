@@ -172,11 +172,10 @@ async function outcomeOf(asked: Asked, form: Form, fields: Fields): Promise<Outc
     return { form, planned, checks: await checkPlanned(checked, world) };
   } catch (error) {
     if (!(error instanceof SyncError)) throw error;
-    if (!(error instanceof ProblemsError))
-      return { form, problems: [error.message], ...(lines && { lines }) };
     const own = `connectors.${name}.`;
-    const problems = error.problems.map(({ path, message }) => `${path.replace(own, '')}: ${message}`);
-    return { form, problems };
+    return error instanceof ProblemsError
+      ? { form, problems: error.problems.map(({ path, message }) => `${path.replace(own, '')}: ${message}`) }
+      : { form, problems: [error.message], ...(lines && { lines }) };
   }
 }
 

@@ -6,6 +6,7 @@ import { recordsRead } from '../app/run-totals.ts';
 import { readConnectorHistory, type WatchedSinks } from '../app/watch-sinks.ts';
 import type { Clock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
+import { grouped } from '../core/grouped.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
 import type { LocalSettings } from '../settings/settings.ts';
@@ -13,7 +14,7 @@ import type { RunFacts, RunSummary } from '../sinks/ledger-reader.ts';
 import { count, counted, printable } from '../telemetry/format.ts';
 import { disclosed, runLook, second, span, type StateLook } from './layout.ts';
 
-/* Acts of visitors while they go on, and what a page says on top about the one that its address names. */
+/* Acts of visitors while they run, and what a page says on top about the one that its address names. */
 
 /** A line for a person, its document for a program, and details. */
 type Told = Parameters<ActHow['tell']>;
@@ -77,55 +78,64 @@ const patienceMs = 30_000;
 /** Text that changes with what the flash shows, apart from what is read in sinks. */
 export async function flashState(deed: Deed, world: FlashWorld): Promise<string> {
   const job = await publicationOf(deed, world);
-  return `${deed.state}-${deed.told.length}-${isLongAgo(deed, world)}-${job?.state ?? ''}`;
+  return `${deed.state}-${deed.told.length}-${isLongAgo(deed, world.clock)}-${job?.state ?? ''}`;
 }
 
-function isLongAgo({ atMs }: Deed, { clock }: Pick<FlashWorld, 'clock'>): boolean {
+function isLongAgo({ atMs }: Deed, clock: Clock): boolean {
   return clock.now() - atMs >= patienceMs;
 }
 
 interface Shown {
   readonly look: StateLook | 'warn';
-  readonly text: SafeHtml;
+  readonly text: SafeHtml | '';
   /** The run that it is about. */
   readonly run?: string;
 }
 
+function shown(look: Shown['look'], word: SafeHtml | string, text: SafeHtml | string): Shown {
+  return { look, text: html`<p><b>${word}</b>${text}</p>` };
+}
+
 /** The callout that follows an act to its end. */
 export async function flashOf(deed: Deed, root: string, world: FlashWorld): Promise<SafeHtml> {
-  const { look, text, run } = await shownOf(deed, world).catch((error: unknown): Shown => {
+  const { look, text, run } = await stateShown(deed, world).catch((error: unknown): Shown => {
     if (!(error instanceof SyncError)) throw error;
     return { look: 'warn', text: html`<p>${printable(error.message)}</p>` };
   });
+  const link = html`<div class="acts">
+    <a class="btn low" href="${root}runs/${run ?? ''}">Open the run</a>
+  </div>`;
   return html`<section class="callout flash ${look}" role="status" aria-label="What you asked for">
-    <div>${text}</div>
-    ${run === undefined ? '' : html`<div class="acts"><a class="btn low" href="${root}runs/${run}">Open the run</a></div>`}
+    <div>${text}${lines(deed.told.flatMap(remarksOf))}</div>
+    ${run === undefined ? '' : link}
   </section>`;
 }
 
-async function shownOf(deed: Deed, world: FlashWorld): Promise<Shown> {
+async function stateShown(deed: Deed, world: FlashWorld): Promise<Shown> {
   const { title, told, state, problem } = deed;
-  const remarks = lines(told.flatMap(remarksOf));
-  if (state === 'doing')
-    return {
-      look: 'run',
-      text: html`<p><b>${title}</b>: under way.</p>
-        ${remarks}`,
-    };
+  if (state === 'doing') return shown('run', title, ': under way.');
   if (state === 'failed') {
     const what = told.length === 0 ? 'Nothing was done' : 'Not all of it was done';
-    return {
-      look: 'bad',
-      text: html`<p><b>${what}</b>: ${printable(problem)}</p>
-        ${remarks}`,
-    };
+    return shown('bad', what, `: ${printable(problem)}`);
   }
   const checks = told.flatMap(([line, one]) =>
     one !== undefined && 'check' in one ? [{ line, state: one.check }] : [],
   );
   if (checks.length > 0) return checkShown(title, checks);
-  const followed = await followedOf(deed, world);
-  return { look: 'ok', ...followed, text: html`${followed?.text ?? ''}${remarks}` };
+  const documents = told.flatMap(([, document]) => document ?? []);
+  const cancelled = documents.find((one) => 'isCancelRequested' in one);
+  if (cancelled !== undefined) {
+    deed.run = cancelled.run;
+    return await runShown(deed, cancelled.connector, true, world);
+  }
+  const published = documents.find((one) => 'target' in one);
+  if (published !== undefined) return await publicationShown(deed, published.target, world);
+  const queued = documents.flatMap((one) => ('isNew' in one && 'connector' in one ? [one.connector] : []));
+  const [first, ...others] = queued;
+  if (first === undefined) return { look: 'ok', text: '' };
+  return others.length === 0
+    ? await runShown(deed, first, false, world)
+    : await manyShown(deed, queued, world);
 }
 
 /** Problems first; what is right is shown on a click. */
@@ -136,16 +146,22 @@ function checkShown(
   const ofState = (...states: readonly string[]): readonly string[] =>
     checks.filter((check) => states.includes(check.state)).map((check) => check.line);
   const [failed, warnings, others] = [ofState('failed'), ofState('warning'), ofState('ok', 'skipped')];
-  const parts = [
-    ...(failed.length === 0 ? [] : [counted(failed.length, 'problem')]),
-    ...(warnings.length === 0 ? [] : [counted(warnings.length, 'warning')]),
-  ];
-  return {
-    look: failed.length > 0 ? 'bad' : warnings.length > 0 ? 'warn' : 'ok',
-    text: html`<p><b>${title}</b>: ${parts.join(', ') || 'nothing is wrong'}.</p>
-      ${lines([...failed, ...warnings])}
-      ${disclosed(counted(others.length, 'check') + ' without a finding', lines(others))}`,
-  };
+  const found = partsOf(
+    [failed.length, counted(failed.length, 'problem')],
+    [warnings.length, counted(warnings.length, 'warning')],
+  );
+  const { look, text } = shown(
+    failed.length > 0 ? 'bad' : warnings.length > 0 ? 'warn' : 'ok',
+    title,
+    `: ${found || 'nothing is wrong'}.`,
+  );
+  const sound = disclosed(counted(others.length, 'check') + ' without a finding', lines(others));
+  return { look, text: html`${text} ${lines([...failed, ...warnings])} ${sound}` };
+}
+
+/** Texts of the numbers that are not zero. */
+function partsOf(...parts: readonly (readonly [number, string])[]): string {
+  return parts.flatMap(([number, text]) => (number === 0 ? [] : [text])).join(', ');
 }
 
 const mostLines = 50;
@@ -179,49 +195,41 @@ function remarkOf(line: string, document: Done | undefined): string {
     : `${connector}: ${counted(rows, 'row')} as before the run`;
 }
 
-/** Null: nothing of the act goes on elsewhere. */
-async function followedOf(deed: Deed, world: FlashWorld): Promise<Shown | null> {
-  const documents = deed.told.flatMap(([, document]) => document ?? []);
-  const cancelled = documents.find((one) => 'isCancelRequested' in one);
-  if (cancelled !== undefined) return await cancelShown(deed, cancelled, world);
-  const published = documents.find((one) => 'target' in one);
-  if (published !== undefined) return await publicationShown(deed, published.target, world);
-  const queued = documents.flatMap((one) => ('isNew' in one && 'connector' in one ? [one.connector] : []));
-  const [first, ...others] = queued;
-  if (first === undefined) return null;
-  return others.length === 0 ? await runShown(deed, first, world) : await manyShown(deed, queued, world);
-}
-
 /** The newest run of a connector, where it began after the act, or was under way then. */
 function newRun(deed: Deed, lastRun: RunFacts | null): RunFacts | null {
   const before = lastRun === null ? undefined : deed.before.get(lastRun.connector);
   return lastRun?.run === before?.run && before?.state !== 'running' ? null : lastRun;
 }
 
-async function runShown(deed: Deed, name: ConnectorName, world: FlashWorld): Promise<Shown> {
+/** `isStopping`: a stop was asked for, and the run ends at its next page. */
+async function runShown(
+  deed: Deed,
+  name: ConnectorName,
+  isStopping: boolean,
+  world: FlashWorld,
+): Promise<Shown> {
+  const stopping = shown('run', 'Stopping', ' at the next page, within seconds. What is stored stays.');
   const connector = world.settings.connectors.get(name);
-  if (connector === undefined) return leftShown(name);
+  if (connector === undefined) {
+    return isStopping ? stopping : { look: 'warn', text: html`<p>${name} is no longer in the config.</p>` };
+  }
   const { runs, counts } = await readConnectorHistory(connector, seenRuns);
-  const syncs = runs.filter(({ kind }) => kind === 'sync');
-  deed.run ??= newRun(deed, syncs[0] ?? null)?.run ?? null;
-  const run = syncs.find((one) => one.run === deed.run);
-  if (run === undefined) return waitingShown(deed, world);
+  deed.run ??= newRun(deed, runs.find(({ kind }) => kind === 'sync') ?? null)?.run ?? null;
+  const run = runs.find((one) => one.run === deed.run);
+  if (run === undefined) return isStopping ? stopping : waitingShown(deed, world);
   if (run.state !== 'running') return endShown(run);
+  if (isStopping) return { ...stopping, run: run.run };
   const sum = (of: (one: (typeof counts)[number]) => number): number =>
     run === runs[0] ? counts.reduce((all, one) => all + of(one), 0) : 0;
   const read = sum(({ fetched, duplicate }) => fetched - duplicate);
   const seconds = (world.clock.now() - Date.parse(run.startedAt)) / 1000;
   const rate = seconds < 2 || read === 0 ? '' : `, ${count(Math.round(read / seconds))} a second`;
-  const written = sum(({ inserted, updated }) => inserted + updated);
-  const text = html`<p>
-    <b>Running since ${second(run.startedAt)}</b>, asked for by you. ${counted(read, 'record')} read${rate},
-    ${counted(written, 'row')} written so far.
-  </p>`;
-  return { look: 'run', text, run: run.run };
-}
-
-function leftShown(name: ConnectorName): Shown {
-  return { look: 'warn', text: html`<p>${name} is no longer in the config.</p>` };
+  const written = counted(
+    sum(({ inserted, updated }) => inserted + updated),
+    'row',
+  );
+  const text = `, asked for by you. ${counted(read, 'record')} read${rate}, ${written} written so far.`;
+  return { ...shown('run', html`Running since ${second(run.startedAt)}`, text), run: run.run };
 }
 
 /** Later ones may have ended meanwhile. */
@@ -235,78 +243,55 @@ function endShown({ run, state, startedAt, finishedAt, report }: RunSummary): Sh
   const when = finishedAt === null ? '' : html` at ${second(finishedAt)}`;
   const why = report?.error ?? report?.failures[0] ?? null;
   const cause = why === null ? '' : `: ${printable(why.message).replace(/\.$/, '')}`;
-  const text = html`<p>
-    <b>${what}${when}</b>${took}${cause}. ${report === null ? 'What it stored stays.' : sumText(report)}
-  </p>`;
-  return { look, text, run };
+  const did = report === null ? 'What it stored stays.' : sumText(report);
+  return { ...shown(look, html`${what}${when}`, `${took}${cause}. ${did}`), run };
 }
 
 function sumText(report: NonNullable<RunSummary['report']>): string {
-  const sum = (of: (one: (typeof report.entities)[number]) => number): number =>
-    report.entities.reduce((all, one) => all + of(one), 0);
-  const parts = [
-    [sum(({ counts }) => counts.inserted), 'new'],
-    [sum(({ counts }) => counts.updated), 'changed'],
-    [sum(({ deleted }) => deleted), 'deleted'],
-    [sum(({ withheld }) => withheld), 'look deleted and are kept'],
-  ] as const;
-  const some = parts.flatMap(([number, word]) => (number === 0 ? [] : [`${count(number)} ${word}`]));
-  const changes = some.length === 0 ? 'nothing has changed' : some.join(', ');
-  return `${counted(recordsRead(report), 'record')} read, ${changes}.`;
+  const part = (of: (one: (typeof report.entities)[number]) => number, word: string) => {
+    const sum = report.entities.reduce((all, one) => all + of(one), 0);
+    return [sum, `${count(sum)} ${word}`] as const;
+  };
+  const changes = partsOf(
+    part(({ counts }) => counts.inserted, 'new'),
+    part(({ counts }) => counts.updated, 'changed'),
+    part(({ deleted }) => deleted, 'deleted'),
+    part(({ withheld }) => withheld, 'look deleted and are kept'),
+  );
+  return `${counted(recordsRead(report), 'record')} read, ${changes || 'nothing has changed'}.`;
 }
 
-function waitingShown(deed: Deed, world: FlashWorld): Shown {
-  const isLong = isLongAgo(deed, world);
-  const more = html` None has taken it for ${span(world.clock.now() - deed.atMs)}. If no worker runs, start
-    one:
-    <code>${world.program} worker</code>`;
-  return {
-    look: isLong ? 'warn' : 'run',
-    text: html`<p>
-      <b>Waiting for a worker</b> since ${second(deed.atMs)}, asked for by you.${isLong ? more : ''}
-    </p>`,
-  };
+function waitingShown(deed: Deed, { clock, program }: FlashWorld): Shown {
+  const isLong = isLongAgo(deed, clock);
+  const more = html` None has taken it for ${span(clock.now() - deed.atMs)}. If no worker runs, start one:
+    <code>${program} worker</code>`;
+  const since = html` since ${second(deed.atMs)}, asked for by you.${isLong ? more : ''}`;
+  return shown(isLong ? 'warn' : 'run', 'Waiting for a worker', since);
 }
 
 async function manyShown(deed: Deed, names: readonly ConnectorName[], world: FlashWorld): Promise<Shown> {
   const { overviews } = await world.watched.overviews();
-  const byLook = new Map<StateLook | 'waiting', ConnectorName[]>();
-  for (const name of names) {
+  const byLook = grouped(names, (name) => {
     const connector = world.settings.connectors.get(name);
     const last = connector === undefined ? null : (overviewOf(overviews, connector)?.lastRun ?? null);
     const run = newRun(deed, last);
-    const look = run === null ? 'waiting' : runLook(run.state)[0];
-    byLook.set(look, [...(byLook.get(look) ?? []), name]);
-  }
+    return run === null ? 'waiting' : runLook(run.state)[0];
+  });
   const waiting = byLook.get('waiting')?.length ?? 0;
   if (waiting === names.length) return waitingShown(deed, world);
   const failed = byLook.get('bad') ?? [];
   const running = byLook.get('run')?.length ?? 0;
   const ended = names.length - waiting - running;
-  const parts = [
-    `${count(ended)} of ${counted(names.length, 'run')} ${ended === 1 ? 'has' : 'have'} ended`,
-    ...(running === 0 ? [] : [`${count(running)} under way`]),
-    ...(waiting === 0 ? [] : [`${count(waiting)} waiting for a worker`]),
-    ...(failed.length === 0 ? [] : [`${count(failed.length)} failed: ${firstNames(failed, 5)}`]),
-  ];
+  const all = `${count(ended)} of ${counted(names.length, 'run')} ${ended === 1 ? 'has' : 'have'} ended`;
+  const parts = partsOf(
+    [names.length, all],
+    [running, `${count(running)} under way`],
+    [waiting, `${count(waiting)} waiting for a worker`],
+    [failed.length, `${count(failed.length)} failed: ${firstNames(failed, 5)}`],
+  );
   const isOver = ended === names.length;
   const look = failed.length > 0 ? 'bad' : !isOver ? 'run' : byLook.has('warn part') ? 'warn' : 'ok';
-  return { look, text: html`<p><b>${isOver ? 'Done' : 'Running'}</b>: ${parts.join(', ')}.</p>` };
-}
-
-/** A stop was asked for: the run ends at its next page. */
-async function cancelShown(
-  deed: Deed,
-  of: Pick<RunFacts, 'connector' | 'run'>,
-  world: FlashWorld,
-): Promise<Shown> {
-  deed.run = of.run;
-  const connector = world.settings.connectors.get(of.connector);
-  const runs = connector === undefined ? [] : (await readConnectorHistory(connector, seenRuns)).runs;
-  const run = runs.find((one) => one.run === deed.run);
-  if (run !== undefined && run.state !== 'running') return endShown(run);
-  const text = html`<p><b>Stopping</b> at the next page, within seconds. What is stored stays.</p>`;
-  return { look: 'run', text, ...(run === undefined ? {} : { run: run.run }) };
+  return shown(look, isOver ? 'Done' : 'Running', `: ${parts}.`);
 }
 
 type PublicationJob = Awaited<ReturnType<typeof publicationJob>>;
@@ -330,17 +315,13 @@ async function publicationOf(deed: Deed, world: FlashWorld): Promise<Publication
 async function publicationShown(deed: Deed, target: string, world: FlashWorld): Promise<Shown> {
   const { state, end } = (await publicationOf(deed, world)) ?? { state: 'unknown', end: '' };
   if (state === 'waiting' || state === 'prioritized') return waitingShown(deed, world);
-  const failed = (then: string): Shown => ({
-    look: 'bad',
-    text: html`<p><b>${target} was not published</b>: ${printable(end)}.${then}</p>`,
-  });
-  const shown: Readonly<Record<string, Shown>> = {
-    active: { look: 'run', text: html`<p><b>Publishing into ${target}</b>, asked for by you.</p>` },
-    completed: { look: 'ok', text: html`<p><b>Done</b>. ${publishedTexts[end] ?? printable(end)}</p>` },
-    failed: failed(''),
-    delayed: failed(' It is tried again soon.'),
-  };
-  return shown[state] ?? { look: 'warn', text: html`<p>Redis does not say how far it is.</p>` };
+  if (state === 'active') return shown('run', `Publishing into ${target}`, ', asked for by you.');
+  if (state === 'completed') return shown('ok', 'Done', `. ${publishedTexts[end] ?? printable(end)}`);
+  if (state !== 'failed' && state !== 'delayed') {
+    return { look: 'warn', text: html`<p>Redis does not say how far it is.</p>` };
+  }
+  const then = state === 'failed' ? '' : ' It is tried again soon.';
+  return shown('bad', `${target} was not published`, `: ${printable(end)}.${then}`);
 }
 
 const publishedTexts: Readonly<Record<string, string>> = {

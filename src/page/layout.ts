@@ -383,7 +383,10 @@ export function textLines(lines: readonly string[]): SafeHtml {
  */
 export type TableColumn = string | readonly [title: SafeHtml | string, look: string];
 
-/** The cells of a row, the first of which names it, or a heading of the rows below. `look`: `gone` is struck through; `in1`, `in2` indent the name. */
+/**
+ * The cells of a row, the first of which names it, or a heading of the rows below. `look`: `gone` is struck through;
+ * `in1`, `in2` indent the name.
+ */
 export type TableRow =
   | readonly (SafeHtml | string)[]
   | { readonly group: string }

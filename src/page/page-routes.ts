@@ -50,9 +50,10 @@ export const openFollowedActs = openDeeds;
 
 /** The files that pages load, and their types. They hold nothing of the config. */
 const files = [
-  ['/style.css', 'style.css', 'text/css; charset=utf-8'],
-  ['/console.js', 'console.js', 'text/javascript; charset=utf-8'],
-  ['/icon.svg', 'icon.svg', 'image/svg+xml'],
+  ['style.css', 'text/css; charset=utf-8'],
+  ['console.js', 'text/javascript; charset=utf-8'],
+  ['icon.svg', 'image/svg+xml'],
+  ['robots.txt', 'text/plain; charset=utf-8'],
 ] as const;
 
 /**
@@ -235,16 +236,13 @@ interface OpenRoutes extends PageServer {
   readonly world: (request: FastifyRequest) => PageWorld;
 }
 
-/** Public routes: files, login and logout, and the instructions for robots. */
+/** Public routes: files, login and logout. */
 function openRoutes(server: FastifyInstance, at: OpenRoutes): void {
   const { access } = at;
-  for (const [path, file, type] of files) {
+  for (const [file, type] of files) {
     const text = readFileSync(copiedFile(`page/files/${file}`), 'utf8');
-    server.get(path, (_request, reply) => reply.type(type).send(text));
+    server.get(`/${file}`, (_request, reply) => reply.type(type).send(text));
   }
-  server.get('/robots.txt', (_request, reply) =>
-    reply.type('text/plain; charset=utf-8').send('User-agent: *\nDisallow: /\n'),
-  );
   server.addContentTypeParser(
     'application/x-www-form-urlencoded',
     { parseAs: 'string', bodyLimit: 4096 },
@@ -253,8 +251,7 @@ function openRoutes(server: FastifyInstance, at: OpenRoutes): void {
   const post = (path: string, work: (request: FastifyRequest, reply: FastifyReply) => PageVerdict) =>
     server.post(path, async (request, reply) => {
       reply.headers(pageHeaders);
-      if (!isFromHere(request))
-        return await reply.code(403).send({ message: 'The form is of another page.' });
+      if (!isFromHere(request)) return reply.code(403).send({ message: 'The form is of another page.' });
       const verdict = work(request, reply);
       // Relative: below the path prefix of a proxy it leads back to where it came from.
       return verdict === 'right' ? reply.redirect('./', 303) : await refuse(request, reply, verdict, at);
