@@ -19,19 +19,17 @@ import {
  */
 export type Trouble = { readonly isForPerson: boolean; readonly word: Health | null } & (
   | { readonly kind: 'withheld' | 'pending'; readonly rows: number; readonly entities: readonly EntityName[] }
-  | ({ readonly kind: 'credentials' | 'schema' | 'error' | 'retried' } & Pick<Failure, 'code'> &
-      Partial<Pick<Failure, 'message'>> & {
-        /** Entities of which listings or files were set aside; absent: the whole run stopped. */
-        readonly entities?: readonly EntityName[];
-      })
+  | {
+      readonly kind: 'credentials' | 'schema' | 'error' | 'retried';
+      readonly code: ErrorCode;
+      readonly message: string | undefined;
+      /** Entities of which listings or files were set aside; undefined: the whole run stopped. */
+      readonly entities: readonly EntityName[] | undefined;
+    }
   | { readonly kind: 'quarantine'; readonly records: number }
   | { readonly kind: 'throttled'; readonly until: string }
   | { readonly kind: 'interrupted' | 'limited' | 'left-out' }
-  | {
-      readonly kind: 'part-missing';
-      readonly listings: number;
-      readonly entities: readonly EntityName[];
-    }
+  | { readonly kind: 'part-missing'; readonly listings: number; readonly entities: readonly EntityName[] }
   | ({ readonly kind: 'late' } & ReturnType<typeof freshnessOf>[number])
   | ({ readonly kind: 'paused' } & NonNullable<ConnectorOverview['paused']>)
   /** New fields of the last days, and the time at which the last of them stops being new. */
@@ -108,21 +106,21 @@ function stalestOf(connector: Pick<ConnectorSettings, 'entities'>, overview: Con
   const all = freshnessOf(connector, overview.freshness);
   const limited = all.filter(({ freshWithinMs }) => freshWithinMs !== null);
   const dueMs = ({ asOf, freshWithinMs }: (typeof all)[number]): number =>
-    asOf === null ? -Infinity : Date.parse(asOf) + (freshWithinMs ?? 0);
-  return (limited.length > 0 ? limited : all).reduce<(typeof all)[number] | null>(
-    (oldest, one) => (oldest === null || dueMs(one) < dueMs(oldest) ? one : oldest),
-    null,
+    asOf === null ? 0 : Date.parse(asOf) + (freshWithinMs ?? 0);
+  const [stalest = null] = (limited.length > 0 ? limited : all).toSorted(
+    (one, other) => dueMs(one) - dueMs(other),
   );
+  return stalest;
 }
 
 const aboutCredentials: ReadonlySet<ErrorCode> = new Set(['AUTH_FAILED', 'FORBIDDEN'] as const);
 
 function troublesOf(connector: WithRetention, overview: ConnectorOverview, nowMs: number) {
   const { lastEnded, error, failures, missing, quarantined, partMissing } = overview;
-  const listings = partMissing.reduce((sum, one) => sum + one.listings, 0);
+  const { recovery } = error ?? unknownError;
   const failed =
     lastEnded?.state === 'failed'
-      ? [failureTrouble(error ?? unknownError, (error ?? unknownError).recovery !== 'retry', 'failed')]
+      ? [failureTrouble(error ?? unknownError, recovery !== 'retry', 'failed')]
       : [];
   const leftOut = failures.map((failure) =>
     failureTrouble(failure, failure.recovery === 'stop', 'incomplete'),
@@ -130,41 +128,39 @@ function troublesOf(connector: WithRetention, overview: ConnectorOverview, nowMs
   // Keeps the gravest of one kind, which stands last.
   const byKind = new Map([...leftOut, ...failed].map((one) => [one.kind, one]));
   const byAge = withheldByAgeOf(connector, overview.withheldByAge);
+  const items = byAge.reduce((sum, one) => sum + one.withheld, 0);
+  const listings = partMissing.reduce((sum, one) => sum + one.listings, 0);
   const found: readonly (Trouble | false)[] = [
     ...lateness(connector, overview, nowMs),
     missingRows(missing, 'withheld'),
     byAge.length > 0 && {
       kind: 'withheld-by-age',
       entities: byAge.map(({ entity }) => entity),
-      items: byAge.reduce((sum, one) => sum + one.withheld, 0),
-      word: null,
-      isForPerson: true,
+      items,
+      ...waits,
     },
-    overview.purgeWork.length > 0 && {
-      kind: 'purge',
-      work: overview.purgeWork,
-      word: null,
-      isForPerson: true,
-    },
+    overview.purgeWork.length > 0 && { kind: 'purge', work: overview.purgeWork, ...waits },
     ...byKind.values(),
     listings > 0 && {
       kind: 'part-missing',
       listings,
       entities: partMissing.map(({ entity }) => entity),
-      word: 'incomplete',
-      isForPerson: false,
+      ...heals,
     },
     // A run that stopped at them says so already.
     !byKind.has('schema') && newFields(overview, nowMs),
-    quarantined > 0 && { kind: 'quarantine', records: quarantined, word: null, isForPerson: true },
-    lastEnded?.state === 'degraded' &&
-      leftOut.length === 0 && { kind: 'left-out', word: 'incomplete', isForPerson: false },
+    quarantined > 0 && { kind: 'quarantine', records: quarantined, ...waits },
+    lastEnded?.state === 'degraded' && leftOut.length === 0 && { kind: 'left-out', ...heals },
     ...cut(overview),
     missingRows(missing, 'pending'),
     overview.paused !== null && { kind: 'paused', ...overview.paused, word: 'paused', isForPerson: false },
   ];
   return found.filter((one) => one !== false);
 }
+
+/** Trouble that waits for a person and changes no word, and trouble that the next run resolves. */
+const waits = { word: null, isForPerson: true } as const;
+const heals = { word: 'incomplete', isForPerson: false } as const;
 
 /** Rows that look deleted and are kept; only those that a guard withholds need a person. */
 function missingRows(missing: ConnectorOverview['missing'], kind: 'withheld' | 'pending'): Trouble | false {
@@ -188,9 +184,7 @@ function missingRows(missing: ConnectorOverview['missing'], kind: 'withheld' | '
 function newFields({ newFields: all }: ConnectorOverview, nowMs: number): Trouble | false {
   const fields = all.filter(({ since, hasColumn }) => Date.parse(since) + newForMs > nowMs && !hasColumn);
   const newest = Math.max(...fields.map(({ since }) => Date.parse(since)));
-  return (
-    fields.length > 0 && { kind: 'fields', fields, untilMs: newest + newForMs, word: null, isForPerson: true }
-  );
+  return fields.length > 0 && { kind: 'fields', fields, untilMs: newest + newForMs, ...waits };
 }
 
 const unknownError: Failure = { code: 'INTERNAL', recovery: 'stop', message: 'it stopped on an error' };
@@ -206,27 +200,20 @@ function lateness(connector: WithRetention, overview: ConnectorOverview, nowMs: 
 
 /** The newest run ended before its work was done, and nothing has failed. */
 function cut({ lastRun, resumeAt }: ConnectorOverview): readonly Trouble[] {
-  const how = { word: 'incomplete', isForPerson: false } as const;
-  if (lastRun?.state === 'interrupted') return [{ kind: 'interrupted', ...how }];
+  if (lastRun?.state === 'interrupted') return [{ kind: 'interrupted', ...heals }];
   if (lastRun?.state !== 'partial') return [];
-  return [resumeAt === null ? { kind: 'limited', ...how } : { kind: 'throttled', until: resumeAt, ...how }];
+  return [
+    resumeAt === null ? { kind: 'limited', ...heals } : { kind: 'throttled', until: resumeAt, ...heals },
+  ];
 }
 
 function failureTrouble(
-  {
-    code,
-    message,
-    entities,
-  }: Pick<Failure, 'code'> & Partial<Failure & ConnectorOverview['failures'][number]>,
+  failure: Pick<Failure, 'code'> & Partial<Failure & ConnectorOverview['failures'][number]>,
   isForPerson: boolean,
   word: Health,
 ): Trouble {
-  const of = {
-    code,
-    word,
-    ...(message === undefined ? {} : { message }),
-    ...(entities === undefined ? {} : { entities }),
-  };
+  const { code, message, entities } = failure;
+  const of = { code, message, entities, word };
   if (aboutCredentials.has(code)) return { kind: 'credentials', ...of, isForPerson: true };
   if (code === 'SCHEMA_CHANGED') return { kind: 'schema', ...of, isForPerson: true };
   return { kind: isForPerson ? 'error' : 'retried', ...of, isForPerson };

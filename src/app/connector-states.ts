@@ -104,12 +104,8 @@ export async function readOverviewsOfReadable(connectors: readonly ConnectorSett
 
 export async function readOverview(sink: SinkSettings): Promise<SinkOverview> {
   await using history = await openExistingHistory(sink);
-  return history === null
-    ? { id: null, connectors: new Map() }
-    : {
-        id: history.sinkId,
-        connectors: new Map((await history.overview()).map((one) => [one.connector, one])),
-      };
+  const all = (await history?.overview()) ?? [];
+  return { id: history?.sinkId ?? null, connectors: new Map(all.map((one) => [one.connector, one])) };
 }
 
 /** Null where nothing of the connector was ever stored and it was never paused. */
@@ -167,44 +163,42 @@ export async function readSignIns(connectors: readonly ConnectorSettings[], cloc
       for (const name of names) states.set(name, stateOf(facts.get(name) ?? {}, clock.now()));
     } catch (error) {
       if (!(error instanceof SyncError)) throw error;
-      const unknown = { ...stateOf({}, 0), why: error.message, needsPerson: false };
-      for (const name of names) states.set(name, { ...unknown, state: 'unreadable' });
+      for (const name of names) states.set(name, stateOf({}, clock.now(), error.message));
     }
   }
   return states;
 }
 
 /** State of a sign-in by a person. */
-export interface SignInState {
-  /**
-   * `ended`: the service refused to renew it, or its time is over. `signed-out`: no person has signed in. `unreadable`:
-   * where it is stored cannot be read.
-   */
-  readonly state: 'signed-in' | 'ended' | 'signed-out' | 'unreadable';
-  /** When the person signed in. */
-  readonly since: Instant | null;
-  readonly renewedAt: Instant | null;
-  /** When a renewal began whose end is unknown. */
-  readonly renewalBegunAt: Instant | null;
-  /** As the service names it. */
-  readonly account: string | null;
-  /** When the access token ends, and when a person has to sign in again; null: the service did not say. */
-  readonly accessUntil: Instant | null;
-  readonly endsAt: Instant | null;
-  /** Why it has ended or cannot be read. */
-  readonly why: string | null;
-  /** Only a person can change it, by `login`. */
-  readonly needsPerson: boolean;
-}
+export type SignInState = ReturnType<typeof stateOf>;
 
-function stateOf(facts: Partial<SignInFacts>, nowMs: number): SignInState {
-  const { signedInAt: since = null, begunAt: renewalBegunAt = null, refusal = null, endsAt = null } = facts;
-  const { renewedAt = null, account = null, accessUntil = null } = facts;
+/** `problem`: why it cannot be read; null: it was read. */
+function stateOf(facts: Partial<SignInFacts>, nowMs: number, problem: string | null = null) {
+  const { signedInAt: since = null, refusal = null, endsAt = null } = facts;
   const isOver = endsAt !== null && Date.parse(endsAt) <= nowMs;
-  const why = refusal ?? (isOver ? `it was good until ${endsAt}` : null);
-  const state = since === null ? 'signed-out' : why === null ? 'signed-in' : 'ended';
-  const needsPerson = state !== 'signed-in';
-  return { state, since, renewedAt, renewalBegunAt, account, accessUntil, endsAt, why, needsPerson };
+  const why = problem ?? refusal ?? (isOver ? `it was good until ${endsAt}` : null);
+  const read = since === null ? 'signed-out' : why === null ? 'signed-in' : 'ended';
+  return {
+    /**
+     * `ended`: the service refused to renew it, or its time is over. `signed-out`: no person has signed in.
+     * `unreadable`: where it is stored cannot be read.
+     */
+    state: problem === null ? read : 'unreadable',
+    /** When the person signed in. */
+    since,
+    renewedAt: facts.renewedAt ?? null,
+    /** When a renewal began whose end is unknown. */
+    renewalBegunAt: facts.begunAt ?? null,
+    /** As the service names it. */
+    account: facts.account ?? null,
+    /** When the access token ends, and when a person has to sign in again; null: the service did not say. */
+    accessUntil: facts.accessUntil ?? null,
+    endsAt,
+    /** Why it has ended or cannot be read. */
+    why,
+    /** Only a person can change it, by `login`. */
+    needsPerson: problem === null && read !== 'signed-in',
+  } as const;
 }
 
 /** Facts about entities without a key that a connector reads; empty: it reads none. */
@@ -224,13 +218,8 @@ export function keylessText({
 export function unfinishedPurgeText(work: readonly PurgeWork[], program: string): string {
   if (work.length === 0) return '';
   const connectors = [...new Set(work.map(({ connector }) => connector))].join(' ');
-  return `a purge is not finished: ${purgedPlaces(work)} may still hold what was purged; to finish it: ${program} prune ${connectors}`;
-}
-
-/** Places in which purges have left work. */
-function purgedPlaces(work: readonly PurgeWork[]): string {
   const isSinkLeft = work.some(({ step }) => step === 'lines' || step === 'space');
-  return [...(isSinkLeft ? ['the sink'] : []), ...targetNames(work).map((name) => `target ${name}`)].join(
-    ' and ',
-  );
+  const targets = targetNames(work).map((name) => `target ${name}`);
+  const places = [...(isSinkLeft ? ['the sink'] : []), ...targets].join(' and ');
+  return `a purge is not finished: ${places} may still hold what was purged; to finish it: ${program} prune ${connectors}`;
 }

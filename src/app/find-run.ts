@@ -82,9 +82,8 @@ export async function fromEverySink<Result>(
 export async function newestActions(settings: LocalSettings, query: Parameters<LedgerReader['actions']>[0]) {
   const found: (NotedAction & { readonly sink: string })[] = [];
   const unreadable: SyncError[] = [];
-  for await (const { sink, found: actions, error } of askSinks(settings, (history) =>
-    history.actions(query),
-  )) {
+  const asked = askSinks(settings, (history) => history.actions(query));
+  for await (const { sink, found: actions, error } of asked) {
     for (const action of actions ?? []) found.push({ ...action, sink: sink.name });
     if (error !== null) unreadable.push(error);
   }
@@ -142,11 +141,9 @@ export async function shareWork(connectors: readonly ConnectorSettings[], what: 
   for (const connector of connectors) newest.push(await newestSync(connector, asked));
   const cut = newest
     .filter((sync) => sync !== null)
-    // A run that was killed stays `running` in the ledger until its connector is taken again.
-    .filter(
-      ({ run: { state }, holder }) => state === 'interrupted' || (state === 'running' && isGone(holder)),
-    )
     .filter(({ run }) => (run.finishedAt ?? run.startedAt) > resumable)
+    // A run that was killed stays `running` in the ledger until its connector is taken again.
+    .filter(({ run, holder }) => run.state === 'interrupted' || (run.state === 'running' && isGone(holder)))
     .toSorted((left, right) => (left.run.startedAt < right.run.startedAt ? 1 : -1));
   const resumedId = cut[0]?.holder.work.id ?? null;
   const id = resumedId ?? randomUUID();

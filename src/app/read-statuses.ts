@@ -1,19 +1,12 @@
 import { type Clock, systemClock } from '../core/clock.ts';
-import type { ConnectorName } from '../core/names.ts';
 import { connectorsBySink } from '../settings/choices.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import type { DriftRow } from '../sinks/readings.ts';
 import { accessSink, openExistingHistory } from '../sinks/registry.ts';
 import { healthOf } from './connector-health.ts';
-import {
-  overviewOf,
-  readSignIns,
-  type SignInState,
-  type SinkOverview,
-  withheldByAgeOf,
-} from './connector-states.ts';
+import { overviewOf, readSignIns, type SinkOverview, withheldByAgeOf } from './connector-states.ts';
 
-export type StoredConnector = ReturnType<typeof readSink> extends AsyncGenerator<infer Read> ? Read : never;
+export type StoredConnector = Awaited<ReturnType<typeof readSink>>[number];
 
 /** Number of failures of each kind to name for a connector. */
 export const failureLimit = 20;
@@ -29,25 +22,17 @@ export async function readStatuses(
   const read = new Map<ConnectorSettings, StoredConnector>();
   const signIns = await readSignIns(connectors, clock);
   for (const [sink, ofSink] of connectorsBySink(connectors)) {
-    for await (const one of readSink(sink, ofSink, { overviews, signIns, nowMs })) {
-      read.set(one.connector, one);
-    }
+    for (const one of await readSink(sink, ofSink, overviews, signIns, nowMs)) read.set(one.connector, one);
   }
   return connectors.flatMap((connector) => read.get(connector) ?? []);
 }
 
-async function* readSink(
+async function readSink(
   sink: SinkSettings,
   connectors: readonly ConnectorSettings[],
-  {
-    overviews,
-    signIns,
-    nowMs,
-  }: {
-    readonly overviews: ReadonlyMap<string, SinkOverview>;
-    readonly signIns: ReadonlyMap<ConnectorName, SignInState>;
-    readonly nowMs: number;
-  },
+  overviews: ReadonlyMap<string, SinkOverview>,
+  signIns: Awaited<ReturnType<typeof readSignIns>>,
+  nowMs: number,
 ) {
   const access = accessSink(sink);
   await using history = await openExistingHistory(sink);
@@ -55,11 +40,11 @@ async function* readSink(
   const copies = await history?.copies();
   const statuses = (await history?.connectors(connectors.map(({ name }) => name))) ?? [];
   const statusByName = new Map(statuses.map((status) => [status.connector, status]));
-  for (const connector of connectors) {
+  const readConnector = async (connector: ConnectorSettings) => {
     const { name } = connector;
     const overview = overviewOf(overviews, connector);
     const signIn = signIns.get(name) ?? null;
-    yield {
+    return {
       connector,
       health: healthOf(connector, overview, nowMs, signIn),
       /** The newest sync, also one that could not begin. */
@@ -83,10 +68,13 @@ async function* readSink(
       quarantine: (await history?.quarantine(name, quarantineLimit)) ?? [],
       masks: (await history?.masks(name)) ?? [],
       /** Has only entities that still have a retention. */
-      withheldByAge: withheldByAgeOf(connector, overviewOf(overviews, connector)?.withheldByAge ?? []),
+      withheldByAge: withheldByAgeOf(connector, overview?.withheldByAge ?? []),
       damagedFiles: (await closed?.check(name))?.damaged ?? [],
     };
-  }
+  };
+  const read: Awaited<ReturnType<typeof readConnector>>[] = [];
+  for (const connector of connectors) read.push(await readConnector(connector));
+  return read;
 }
 
 /** Null where there is no sink yet. */

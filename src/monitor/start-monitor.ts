@@ -74,8 +74,7 @@ export type Monitor = Awaited<ReturnType<typeof startMonitor>>;
 export async function startMonitor(options: MonitorOptions) {
   const { listen, log, limits = {} } = options;
   const sessions = openSessions();
-  const served = async (content: MonitorContent): Promise<ServedContent> =>
-    await servedContent(content, options, sessions);
+  const served = (content: MonitorContent) => servedContent(content, options, sessions);
   const server = await openHttpServer({ listen, log, limits }, await served(options));
   return {
     url: server.url,
@@ -142,7 +141,7 @@ async function openBoard({ queues, sinks }: BoardContent) {
 
 function probeRoutes(
   server: FastifyInstance,
-  readiness: () => Promise<Readiness>,
+  readiness: ReturnType<typeof openReadiness>,
   metrics: MonitorOptions['metrics'],
 ): void {
   server.get('/healthz', () => ({ status: 'ok' }));
@@ -163,25 +162,18 @@ export interface HealthSources {
   readonly sinks: () => Promise<readonly { readonly name: string; readonly problem: string | null }[]>;
 }
 
-interface Readiness {
-  readonly isReady: boolean;
-  /** Public, so it shows only the names of sinks. */
-  readonly problems: readonly string[];
-}
-
 /**
  * Says whether jobs can be taken now. Never rejects, and answers within `withinMs` even if something hangs. Logs each
  * change once, with a sink's problem in full.
  */
 function openReadiness(
   health: HealthSources,
-  options: { readonly withinMs: number; readonly clock: Clock; readonly log: JobLog },
-): () => Promise<Readiness> {
-  const { log, clock, withinMs } = options;
-  let pending: Promise<Readiness> | null = null;
+  { withinMs, clock, log }: { readonly withinMs: number; readonly clock: Clock; readonly log: JobLog },
+) {
+  let pending: ReturnType<typeof ask> | null = null;
   let wasReady = true;
 
-  const ask = async (): Promise<Readiness> => {
+  const ask = async () => {
     const within = <Answer>(answer: Promise<Answer>, late: Answer): Promise<Answer> =>
       answeredWithin(answer, late, withinMs, clock);
     const [ofWorker, ofSinks] = await Promise.all([
@@ -190,6 +182,7 @@ function openReadiness(
       ]),
       within(sinkProblems(health.sinks), [unknownState(`no answer within ${withinMs} ms`)]),
     ]);
+    // Public, so it shows only the names of sinks.
     const problems = [...ofWorker, ...ofSinks.map(({ shown }) => shown)];
     const isReady = problems.length === 0;
     if (isReady !== wasReady) {
@@ -200,11 +193,8 @@ function openReadiness(
     return { isReady, problems };
   };
 
-  return () => {
-    // Probes at the same time share one question.
-    pending ??= ask().finally(() => (pending = null));
-    return pending;
-  };
+  // Probes at the same time share one question.
+  return async () => await (pending ??= ask().finally(() => (pending = null)));
 }
 
 async function workerProblems(worker: HealthSources['worker']): Promise<readonly string[]> {

@@ -1,6 +1,6 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
 import { grouped } from '../core/grouped.ts';
-import type { RunFacts } from '../sinks/ledger-reader.ts';
+import type { ChangesOfDay, RunFacts } from '../sinks/ledger-reader.ts';
 import { count, duration } from '../telemetry/format.ts';
 import { momentText, runLook } from './layout.ts';
 
@@ -44,11 +44,7 @@ export function runBars(
 }
 
 /** Rows that changed on one day. */
-export interface DayChanges {
-  readonly added: number;
-  readonly changed: number;
-  readonly deleted: number;
-}
+export type DayChanges = Pick<ChangesOfDay, 'added' | 'changed' | 'deleted'>;
 
 const parts = [
   ['added', 'ok', 'new'],

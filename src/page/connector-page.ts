@@ -15,13 +15,7 @@ import { withoutKey } from '../sinks/run-report.ts';
 import { damageAdvice, damageText } from '../sinks/sink-access.ts';
 import { count, counted, duration, printable, printableWithin } from '../telemetry/format.ts';
 import { signInText } from '../wording/connector-text.ts';
-import {
-  completenessTexts,
-  doubtText,
-  failureText,
-  missingLines,
-  storedPartMissing,
-} from '../wording/run-report-table.ts';
+import { doubtText, failureText, missingLines, storedPartMissing } from '../wording/run-report-table.ts';
 import { type BarsShape, changeBars, changeKey, type DayChanges, runBars, tookMs } from './bars.ts';
 import {
   actLink,
@@ -32,6 +26,8 @@ import {
   disclosed,
   head,
   healthState,
+  joined,
+  list,
   moment,
   page,
   type PageWorld,
@@ -45,7 +41,7 @@ import {
   type TableRow,
   textLines,
 } from './layout.ts';
-import { nextRunText } from './overview-page.ts';
+import { limitBar, nextRunText } from './overview-page.ts';
 import { timeline } from './timeline.ts';
 import { helpingAct, troubleReason } from './trouble-text.ts';
 
@@ -72,11 +68,13 @@ export async function readConnectorPage(
   const away = unreadable.find(({ sink }) => sink.name === connector.sink.name);
   if (away !== undefined) return { kind: 'unreadable', problem: away.problem } as const;
   const overview = overviewOf(overviews, connector);
-  const clock = { ...systemClock, now: () => nowMs };
-  const [known] = await readStatuses([connector], overviews, clock);
+  const [known] = await readStatuses([connector], overviews, { ...systemClock, now: () => nowMs });
   const stored = known === undefined || maySee ? known : withoutValues(known);
   const past = await readConnectorHistory(connector, asked.shown, instant(nowMs - mostDays * dayMs));
   const [newest] = past.runs;
+  const holder = stored?.status?.lastHolder;
+  // Its process was on this machine and has ended: the next run resumes from what it stored.
+  const isLost = holder !== undefined && isGone(holder);
   return {
     kind: 'read',
     connector,
@@ -88,8 +86,7 @@ export async function readConnectorPage(
     asked,
     changes: changesOf(past.byDay, nowMs),
     /** Progress of the current run; null: there is none. */
-    running:
-      newest?.state === 'running' ? { run: newest, counts: past.counts, isLost: isLost(stored) } : null,
+    running: newest?.state === 'running' ? { run: newest, counts: past.counts, isLost } : null,
     targets: [...settings.publish.values()].filter((target) => target.connectors.includes(connector)),
   } as const;
 }
@@ -97,86 +94,75 @@ export async function readConnectorPage(
 /** Without the keys and values that failures, doubts and refused records name, for who may not see values. */
 function withoutValues(stored: StoredConnector): StoredConnector {
   const { status, failures, fileFailures, quarantine } = stored;
-  const entities = status?.entities.map((one) => ({
-    ...one,
-    partMissing: one.partMissing && { ...withoutKey(one.partMissing), params: {} },
-  }));
+  const withoutParams = <One>(one: One) => ({ ...one, params: {} });
+  const entities = (status?.entities ?? []).map((one) => {
+    return { ...one, partMissing: one.partMissing && withoutParams(withoutKey(one.partMissing)) };
+  });
   return {
     ...stored,
-    status: status && { ...status, entities: entities ?? [] },
-    failures: failures.map((one) => ({ ...one, params: {} })),
-    fileFailures: fileFailures.map((one) => ({ ...one, params: {} })),
+    status: status && { ...status, entities },
+    failures: failures.map(withoutParams),
+    fileFailures: fileFailures.map(withoutParams),
     quarantine: quarantine.map((one) => ({ ...one, detail: '' })),
   };
-}
-
-/** Its process was on this machine and has ended: the next run resumes from what it stored. */
-function isLost(stored: StoredConnector | undefined): boolean {
-  const holder = stored?.status?.lastHolder;
-  return holder !== undefined && isGone(holder);
 }
 
 const dayMs = 86_400_000;
 const mostDays = 30;
 
-/** Changes of each entity by day, the last day today. Days whose runs may not all be kept are left out. */
+/** Changes of all entities and of each by day, the last day today. Days whose runs may not all be kept are left out. */
 function changesOf({ changes, oldestKept }: ConnectorHistory['byDay'], nowMs: number) {
   const days = Array.from({ length: mostDays }, (_, index) =>
     instant(nowMs - (mostDays - 1 - index) * dayMs).slice(0, 10),
   ).filter((day, index) => oldestKept === null || day > oldestKept || index === mostDays - 1);
   const by = (of: readonly ChangesOfDay[]): readonly (DayChanges | undefined)[] => {
     const ofDay = grouped(of, ({ day }) => day);
-    return days.map((day) =>
-      ofDay.get(day)?.reduce(
-        (sum, one) => ({
-          added: sum.added + one.added,
-          changed: sum.changed + one.changed,
-          deleted: sum.deleted + one.deleted,
-        }),
-        noChanges,
-      ),
-    );
+    return days.map((day) => ofDay.get(day)?.reduce(bothChanges, noChanges));
   };
-  const byEntity = new Map(
-    [...grouped(changes, ({ entity }) => entity)].map(([entity, of]) => [entity, by(of)]),
-  );
-  return { days, all: by(changes), byEntity, isCut: days.length < mostDays };
+  const byEntity = grouped(changes, ({ entity }) => entity);
+  return {
+    days,
+    all: by(changes),
+    of: (entity: EntityName) => by(byEntity.get(entity) ?? []),
+    isCut: days.length < mostDays,
+  };
 }
 
 const noChanges: DayChanges = { added: 0, changed: 0, deleted: 0 };
 
-interface PlacedEntity {
-  readonly entity: EntityName;
-  /** Number of entities that lead to it, and the last of them; null: none. */
-  readonly depth: number;
-  readonly leading: PlacedEntity | null;
-  /** Null: nothing of it is stored yet. */
-  readonly status: EntityStatus | null;
+function bothChanges(one: DayChanges, { added, changed, deleted }: DayChanges): DayChanges {
+  return { added: one.added + added, changed: one.changed + changed, deleted: one.deleted + deleted };
 }
 
-/** Entities below those that lead to them, then stored data of others. */
+/**
+ * Entities below those that lead to them, then stored data of others. `depth`: number of entities that lead to it.
+ * `status` null: nothing of it is stored yet. `completeness`: of an entity without its own, that of the one above it.
+ */
 export function entityTree(
   { entities, definition }: ConnectorSettings,
-  { status }: Pick<StoredConnector, 'status'>,
-): readonly PlacedEntity[] {
-  const known = new Map((status?.entities ?? []).map((one) => [one.entity, one]));
+  { status: stored }: Pick<StoredConnector, 'status'>,
+) {
+  const statusOf = new Map((stored?.entities ?? []).map((one) => [one.entity, one]));
   const placed = new Map<EntityName, PlacedEntity>();
-  const place = (entity: EntityName, leading: PlacedEntity | null): void => {
+  const place = (entity: EntityName, depth: number, above: EntityStatus['completeness']): void => {
     if (placed.has(entity)) return;
-    const depth = leading === null ? 0 : leading.depth + 1;
-    const one = { entity, depth, leading, status: known.get(entity) ?? null };
-    placed.set(entity, one);
+    const status = statusOf.get(entity) ?? null;
+    placed.set(entity, { entity, depth, status, completeness: status?.completeness ?? above });
+    const own = status?.completeness ?? null;
     const elements = definition.entities.get(entity)?.explodedTable?.entity;
-    if (elements !== undefined && isDeclaredName(elements)) place(elements, one);
-    for (const [name, { parents }] of entities) {
-      if (parents[0] === entity) place(name, one);
-    }
+    if (elements !== undefined && isDeclaredName(elements)) place(elements, depth + 1, own);
+    for (const [name, { parents }] of entities) if (parents[0] === entity) place(name, depth + 1, own);
   };
   for (const [name, { parents }] of entities) {
-    if (parents[0] === undefined || !entities.has(parents[0])) place(name, null);
+    if (parents[0] === undefined || !entities.has(parents[0])) place(name, 0, null);
   }
-  for (const name of [...entities.keys(), ...known.keys()]) place(name, null);
+  for (const name of [...entities.keys(), ...statusOf.keys()]) place(name, 0, null);
   return [...placed.values()];
+}
+
+interface PlacedEntity extends Pick<EntityStatus, 'entity' | 'completeness'> {
+  readonly depth: number;
+  readonly status: EntityStatus | null;
 }
 
 const root = '../';
@@ -214,12 +200,15 @@ function headLine({ connector, stored, targets }: ConnectorData): SafeHtml {
       : schedule.kind === 'every'
         ? `every ${span(schedule.everyMs)}`
         : html`at <code>${schedule.pattern}</code> ${schedule.timezone}`;
-  return html`${definition.title}${account === null ? '' : `, account “${printable(account)}”`} · into store
-    <code>${sink.name}</code> ·
-    ${when}${fresh}${targets.map(
-      ({ name }, index) =>
-        html`${index === 0 ? ' · published to ' : ', '}<a href="${root}targets/${name}">${name}</a>`,
-    )}${keyless === '' ? '' : ` · ${keyless}`}`;
+  const published = joined(targets.map(({ name }) => html`<a href="${root}targets/${name}">${name}</a>`));
+  const facts = [
+    `${definition.title}${account === null ? '' : `, account “${printable(account)}”`}`,
+    html`into store <code>${sink.name}</code>`,
+    html`${when}${fresh}`,
+    ...(targets.length === 0 ? [] : [html`published to ${published}`]),
+    ...(keyless === '' ? [] : [keyless]),
+  ];
+  return joined(facts, ' · ');
 }
 
 /** The acts that are possible now. */
@@ -254,92 +243,77 @@ function troubleCallouts(data: ConnectorData, world: PageWorld): SafeHtml {
   const { reason, troubles } = health;
   const all = [...new Set([...(reason === null ? [] : [reason]), ...troubles])];
   const isCallout = (one: Trouble): boolean => one === reason || one.isForPerson;
-  const kept =
-    stored === null ? [] : missingLines(stored, world.program).filter((line) => line.startsWith('!'));
-  return html`${all.filter(isCallout).map((one, index) => {
-    const look = one.word === 'failed' ? 'bad' : one.word === 'paused' ? '' : 'warn';
-    const acts = html`${helpingAct(one, of, world, root, one.kind === 'withheld' ? 'primary' : '') ?? ''}
-    ${one.kind === 'withheld' ? html`<a class="btn" href="${dataAddress(connector, one.entities[0])}">See the rows</a>` : ''}`;
-    const why = one.kind === 'withheld' ? textLines(kept) : '';
-    const label = `${one.isForPerson ? 'What needs you' : 'Why'}${index === 0 ? '' : `, ${index + 1}`}`;
+  const boxes = all.filter(isCallout).map((one, index) => {
+    const isWithheld = one.kind === 'withheld';
+    const rows = isWithheld
+      ? html`<a class="btn" href="${dataAddress(connector, one.entities[0])}">See the rows</a>`
+      : '';
+    const lines = isWithheld && stored !== null ? missingLines(stored, world.program) : [];
+    const why = textLines(lines.filter((line) => line.startsWith('!')));
     return callout(
-      look,
-      label,
+      one.word === 'failed' ? 'bad' : one.word === 'paused' ? '' : 'warn',
+      `${one.isForPerson ? 'What needs you' : 'Why'}${index === 0 ? '' : `, ${index + 1}`}`,
       html`<h2>${troubleReason(one, of, world)}</h2>
         ${why}`,
-      acts,
+      html`${helpingAct(one, of, world, root, isWithheld ? 'primary' : '')} ${rows}`,
     );
-  })}
-  ${all.filter((one) => !isCallout(one)).map((one) => html`<p class="soft">${troubleReason(one, of, world)}</p>`)}`;
+  });
+  const others = all.filter((one) => !isCallout(one));
+  return html`${boxes} ${others.map((one) => html`<p class="soft">${troubleReason(one, of, world)}</p>`)}`;
 }
 
 function connectorStats({ connector, overview, health, changes, past }: ConnectorData, nowMs: number) {
-  const { stalest } = health;
-  const limitMs = stalest?.freshWithinMs ?? null;
-  const ageMs = stalest?.asOf === null || stalest === null ? null : nowMs - Date.parse(stalest.asOf);
+  const { asOf = null, freshWithinMs: limitMs = null } = health.stalest ?? {};
+  const isLate = asOf === null || nowMs - Date.parse(asOf) > (limitMs ?? Infinity);
+  const limit = limitMs === null ? '' : html`<small>of ${span(limitMs)}</small>`;
+  const bar = limitBar(asOf, limitMs, nowMs, isLate ? 'warn' : '');
   const today = changes.all.at(-1) ?? noChanges;
-  const isToday = (past.byDay.oldestKept ?? '').startsWith(instant(nowMs).slice(0, 10));
+  const { oldestKept } = past.byDay;
+  const isToday = oldestKept?.startsWith(instant(nowMs).slice(0, 10)) === true;
+  const since = isToday ? html` since ${moment(oldestKept, nowMs)}` : '';
   const lastRun = overview?.lastRun ?? null;
-  const tookText =
-    lastRun === null
-      ? ''
-      : tookMs(lastRun) === null
-        ? 'in progress'
-        : `took ${duration(tookMs(lastRun) ?? 0)}`;
+  const ms = lastRun && tookMs(lastRun);
+  const took = ms === null ? 'in progress' : `took ${duration(ms)}`;
+  const next = nextRunOf(connector, overview, nowMs);
+  const until = next.kind === 'at' ? html` <small>in ${span(Date.parse(next.at) - nowMs)}</small>` : '';
   return [
-    [
-      'Data age',
-      html`${age(stalest?.asOf ?? null, nowMs, overview === null ? '–' : 'not known')}
-      ${
-        limitMs === null
-          ? ''
-          : html`<small>of ${span(limitMs)}</small
-              ><progress
-                class="${ageMs === null || ageMs > limitMs ? 'warn' : ''}"
-                max="${limitMs}"
-                value="${Math.min(limitMs, ageMs ?? limitMs)}"
-                aria-label="Share of the limit"
-              ></progress>`
-      }`,
-    ],
+    ['Data age', html`${age(asOf, nowMs, overview === null ? '–' : 'not known')} ${limit}${bar}`],
     ['Rows', count(overview?.rows ?? 0)],
     [
       'Today',
       html`${count(today.added + today.changed)}
-        <small
-          >changes,
-          ${counted(today.deleted, 'delete')}${isToday ? html` since ${moment(past.byDay.oldestKept ?? '', nowMs)}` : ''}</small
-        >`,
+        <small>changes, ${counted(today.deleted, 'delete')}${since}</small>`,
     ],
     [
       'Last run',
       lastRun === null
         ? '–'
         : html`<a href="${root}runs/${lastRun.run}">${moment(lastRun.startedAt, nowMs)}</a>
-            <small>${tookText}</small>`,
+            <small>${took}</small>`,
     ],
-    ['Next run', nextRun(connector, overview, nowMs)],
+    ['Next run', html`${nextRunText(connector, overview, nowMs)}${until}`],
   ] as const;
 }
 
-/** `15:58 in 24 min`. */
-function nextRun(connector: ConnectorSettings, overview: ConnectorData['overview'], nowMs: number): SafeHtml {
-  const next = nextRunOf(connector, overview, nowMs);
-  const until = next.kind === 'at' ? html` <small>in ${span(Date.parse(next.at) - nowMs)}</small>` : '';
-  return html`${nextRunText(connector, overview, nowMs)}${until}`;
+/** A row of bars with its heading and key. */
+function barsPanel(title: string, bars: SafeHtml, key: SafeHtml): SafeHtml {
+  return html`<section class="panel">
+    <div>
+      <h2>${title}</h2>
+      ${bars}
+      <p class="key">${key}</p>
+    </div>
+  </section>`;
 }
 
 function runsPanel({ past: { runs } }: ConnectorData, nowMs: number): SafeHtml {
   const shown = runs.slice(0, runsShape.places);
-  return html`<section class="panel">
-    <div>
-      <h2>${shown.length === 1 ? 'Last run' : `Last ${shown.length} runs`}</h2>
-      ${runBars(shown, runsShape, nowMs, root)}
-      <p class="key">
-        <span>since ${moment(shown.at(-1)?.startedAt ?? nowMs, nowMs)}</span><span class="end">now</span>
-      </p>
-    </div>
-  </section>`;
+  const since = moment(shown.at(-1)?.startedAt ?? nowMs, nowMs);
+  return barsPanel(
+    shown.length === 1 ? 'Last run' : `Last ${shown.length} runs`,
+    runBars(shown, runsShape, nowMs, root),
+    html`<span>since ${since}</span><span class="end">now</span>`,
+  );
 }
 
 const daysShape: BarsShape = { places: mostDays, height: 40, width: 14, gap: 5 };
@@ -347,16 +321,9 @@ const entityShape: BarsShape = { places: mostDays, height: 22, width: 4, gap: 2 
 
 function changesPanel({ changes: { days, all, isCut } }: ConnectorData): SafeHtml {
   const first = dayText(days[0] ?? '');
-  return html`<section class="panel">
-    <div>
-      <h2>Changes per day</h2>
-      ${changeBars(all, daysShape, 'Changes')}
-      <p class="key">
-        <span>${isCut ? `since ${first}: older runs are not kept` : first}</span
-        ><span class="end">today</span>${changeKey}
-      </p>
-    </div>
-  </section>`;
+  const since = isCut ? `since ${first}: older runs are not kept` : first;
+  const key = html`<span>${since}</span><span class="end">today</span>${changeKey}`;
+  return barsPanel('Changes per day', changeBars(all, daysShape, 'Changes'), key);
 }
 
 const entityColumns: readonly TableColumn[] = [
@@ -376,23 +343,17 @@ function entitiesSection(data: ConnectorData, world: PageWorld): SafeHtml {
   }
   const columns = [...entityColumns, [`Last ${changes.days.length} days`, 'o o2'] as const];
   const rows = entities.map((placed) => entityRow(placed, data, world));
+  const cells = entities.map((placed) => numberCells(placed, data, world.nowMs));
   return html`<h2>Entities</h2>
     ${table('Entities', columns, rows, 'go')}
-    ${disclosed(
-      'All numbers',
-      table(
-        'All numbers of the entities',
-        numberColumns,
-        entities.map((placed) => numberCells(placed, data, world.nowMs)),
-      ),
-    )}`;
+    ${disclosed('All numbers', table('All numbers of the entities', numberColumns, cells))}`;
 }
 
 function entityRow(placed: PlacedEntity, data: ConnectorData, world: PageWorld): TableRow {
   const { entity, depth, status } = placed;
   const { connector, changes } = data;
   const [look, word, why] = completenessOf(placed, data, world);
-  const days = changes.byEntity.get(entity) ?? [];
+  const days = changes.of(entity);
   const { asOf, isLate } = ageOf(entity, data, world.nowMs);
   return {
     nameLook: depth === 0 ? '' : `in${Math.min(depth, 3)}`,
@@ -403,42 +364,32 @@ function entityRow(placed: PlacedEntity, data: ConnectorData, world: PageWorld):
       status === null ? '–' : count(status.rows),
       html`<span class="${isLate ? 'warn word' : ''}">${age(asOf, world.nowMs, '–')}</span>`,
       changesText(days.at(-1)),
-      changeBars(
-        days.length === 0 ? changes.days.map(() => undefined) : days,
-        entityShape,
-        `Changes of ${entity}`,
-      ),
+      changeBars(days, entityShape, `Changes of ${entity}`),
     ],
   };
 }
 
-function changesText(day: DayChanges | undefined): SafeHtml {
-  const { added, changed, deleted } = day ?? noChanges;
+function changesText({ added, changed, deleted }: DayChanges = noChanges): SafeHtml {
   const parts = [
     ...(added === 0 ? [] : [html`<span class="plus">${count(added)} new</span>`]),
-    ...(changed === 0 ? [] : [html`${count(changed)} changed`]),
+    ...(changed === 0 ? [] : [`${count(changed)} changed`]),
     ...(deleted === 0 ? [] : [html`<span class="minus">${count(deleted)} deleted</span>`]),
   ];
-  if (parts.length === 0) return html`<span class="soft">–</span>`;
-  return html`${parts.map((part, index) => html`${index === 0 ? '' : ', '}${part}`)}`;
+  return parts.length === 0 ? html`<span class="soft">–</span>` : joined(parts);
 }
 
 type Completeness = readonly [StateLook, string, why: SafeHtml | string];
 
 /** How complete the stored rows of an entity are, in plain words, and why. */
 function completenessOf(placed: PlacedEntity, data: ConnectorData, world: PageWorld): Completeness {
-  const { entity, status, leading } = placed;
+  const { entity, status, completeness } = placed;
   const { overview, running } = data;
   const withheld = overview?.missing.find((one) => one.entity === entity)?.withheld ?? 0;
   if (withheld > 0) {
-    return [
-      'warn part',
-      'Deletes wait',
-      `${counted(withheld, 'row')} ${withheld === 1 ? 'looks' : 'look'} deleted`,
-    ];
+    const why = `${counted(withheld, 'row')} ${withheld === 1 ? 'looks' : 'look'} deleted`;
+    return ['warn part', 'Deletes wait', why];
   }
-  const completeness = status?.completeness ?? leading?.status?.completeness ?? null;
-  const isUnread = (status?.lastCompleteReadAt ?? null) === null && (status?.partitions ?? 0) > 0;
+  const isUnread = status !== null && status.lastCompleteReadAt === null && status.partitions > 0;
   if (status === null || completeness === null || (isUnread && completeness === 'not-yet')) {
     if (running === null) return partOf(placed, data, world) ?? ['idle', 'Not read yet', ''];
     const read = running.counts.find((one) => one.entity === entity)?.fetched ?? 0;
@@ -447,23 +398,18 @@ function completenessOf(placed: PlacedEntity, data: ConnectorData, world: PageWo
     return running.isLost ? ['warn part', 'Stopped', so] : ['run', 'Reading', so];
   }
   switch (completeness) {
-    case 'complete':
-      return [
-        'ok',
-        'Complete',
-        status.missing === 0 ? '' : `${counted(status.missing, 'row')} may be deleted; later runs check`,
-      ];
+    case 'complete': {
+      const { missing } = status;
+      const why = missing === 0 ? '' : `${counted(missing, 'row')} may be deleted; later runs check`;
+      return ['ok', 'Complete', why];
+    }
     case 'unconfirmed':
       return ['idle', 'Unconfirmed', 'read to the end; the service gives no total to check it by'];
     case 'part-missing':
-    case 'not-yet':
-      return (
-        partOf(placed, data, world) ?? [
-          'warn part',
-          'Part missing',
-          'a listing above it is not read to its end',
-        ]
-      );
+    case 'not-yet': {
+      const above = 'a listing above it is not read to its end';
+      return partOf(placed, data, world) ?? ['warn part', 'Part missing', above];
+    }
   }
 }
 
@@ -480,11 +426,8 @@ function partOf(
   if (due > 0 && (failure !== undefined || status.lastCompleteReadAt !== null)) {
     const why =
       failure === undefined ? 'left to read' : `failed: ${printableWithin(failure.message, mostOfMessage)}`;
-    return [
-      'warn part',
-      'Part missing',
-      html`${count(due)} of ${counted(partitions, 'listing')} ${why}${next}`,
-    ];
+    const which = `${count(due)} of ${counted(partitions, 'listing')}`;
+    return ['warn part', 'Part missing', html`${which} ${why}${next}`];
   }
   if (partMissing === null) return null;
   const { params, doubt } = partMissing;
@@ -500,86 +443,61 @@ function ageOf(entity: EntityName, { connector, overview }: ConnectorData, nowMs
   return { asOf, limitMs, isLate: limitMs !== null && (asOf === null || nowMs - Date.parse(asOf) > limitMs) };
 }
 
+/** Numbers of an entity that its row in the first table does not have. */
+const entityNumbers = [
+  ['deleted', 'deleted'],
+  ['look deleted', 'missing'],
+  ['listings', 'partitions'],
+  ['left to read', 'due'],
+  ['quarantined', 'quarantined'],
+] as const;
+
 const numberColumns: readonly TableColumn[] = [
   'Entity',
-  ['rows', 'num'],
-  ['deleted', 'num'],
-  ['look deleted', 'num'],
-  ['listings', 'num'],
-  ['left to read', 'num'],
-  ['quarantined', 'num'],
-  ['undeclared fields', 'num'],
-  'complete',
+  ...entityNumbers.map(([title]) => [title, 'num'] as const),
   'last complete read',
   'fresh within',
 ];
 
 function numberCells({ entity, status }: PlacedEntity, data: ConnectorData, nowMs: number) {
-  const some = (number: number | undefined): string => (number ? count(number) : '');
   const { limitMs } = ageOf(entity, data, nowMs);
-  const undeclared = data.past.drift.filter(
-    (one) => one.entity === entity && one.kind === 'undeclared',
-  ).length;
-  const completeness = status?.completeness ?? null;
   return [
     entity,
-    status === null ? '' : count(status.rows),
-    some(status?.deleted),
-    some(status?.missing),
-    some(status?.partitions),
-    some(status?.due),
-    some(status?.quarantined),
-    some(undeclared),
-    completeness === null ? '' : completenessTexts[completeness],
+    ...entityNumbers.map(([, of]) => (status?.[of] ? count(status[of]) : '')),
     status === null ? '' : age(status.lastCompleteReadAt, nowMs, status.partitions === 0 ? '' : 'never'),
     limitMs === null ? '' : formatDuration(limitMs),
   ];
 }
 
 /** Lines that `status` prints below its table. */
-function storedNotes({ connector, stored }: ConnectorData, { program, nowMs }: PageWorld): SafeHtml {
-  if (stored === null) return html``;
+function storedNotes({ connector: { name }, stored }: ConnectorData, { program, nowMs }: PageWorld) {
+  if (stored === null) return '';
   const { status, damagedFiles, copiedAway, unfinishedCopy, signIn } = stored;
   const why = [...missingLines(stored, program), ...storedPartMissing(status?.entities ?? [])];
-  const damage = damagedFiles.map((file) => damageText(file));
-  return html`${
-    damage.length === 0
-      ? ''
-      : callout('bad', 'Damaged files', textLines([...damage, damageAdvice(connector.name, program)]))
-  }
-  ${
-    copiedAway === null
-      ? ''
-      : callout(
-          '',
-          'Copied',
-          html`<p>
-            Copied to store <code>${copiedAway.to}</code>, ${moment(copiedAway.at, nowMs)}:
-            <code>${copiedAway.from}</code> takes no more syncs of it.
-          </p>`,
-        )
-  }
-  ${
-    unfinishedCopy === null
-      ? ''
-      : callout(
-          'warn',
-          'Copy',
-          html`<p>
-            Its copy from store <code>${unfinishedCopy.from}</code>, begun
-            ${moment(unfinishedCopy.since, nowMs)}, is not complete.
-          </p>`,
-        )
-  }
+  const damage = textLines([...damagedFiles.map(damageText), damageAdvice(name, program)]);
+  const away =
+    copiedAway &&
+    html`<p>
+      Copied to store <code>${copiedAway.to}</code>, ${moment(copiedAway.at, nowMs)}:
+      <code>${copiedAway.from}</code> takes no more syncs of it.
+    </p>`;
+  const unfinished =
+    unfinishedCopy &&
+    html`<p>
+      Its copy from store <code>${unfinishedCopy.from}</code>, begun ${moment(unfinishedCopy.since, nowMs)},
+      is not complete.
+    </p>`;
+  return html`${damagedFiles.length === 0 ? '' : callout('bad', 'Damaged files', damage)}
+  ${away && callout('', 'Copied', away)} ${unfinished && callout('warn', 'Copy', unfinished)}
   ${why.length === 0 ? '' : disclosed('Why parts are missing and deletes wait', textLines(why))}
-  ${signIn === null ? '' : html`<p class="soft">Sign-in: ${signInText(signIn, connector.name, program)}</p>`}
-  ${failedSection(stored, nowMs)}`;
+  ${signIn && html`<p class="soft">Sign-in: ${signInText(signIn, name, program)}</p>`}
+  ${failedSection(stored, nowMs)} ${quarantineSection(stored)}`;
 }
 
 const mostDrift = 50;
 
 function driftSection({ past: { drift }, connector }: ConnectorData, { program, nowMs }: PageWorld) {
-  if (drift.length === 0) return html``;
+  if (drift.length === 0) return '';
   const rows = drift
     .slice(0, mostDrift)
     .map((row) => [
@@ -599,59 +517,44 @@ function driftSection({ past: { drift }, connector }: ConnectorData, { program, 
   </section>`;
 }
 
-type Failed = StoredConnector['failures'][number] | StoredConnector['fileFailures'][number];
-
-/** Failures that the next run retries, and records in quarantine. */
-function failedSection(
-  { status, failures, fileFailures, quarantine }: StoredConnector,
-  nowMs: number,
-): SafeHtml {
-  const failed = [...likeOnes(failures, ''), ...likeOnes(fileFailures, 'file of ')];
-  const isMore = [failures, fileFailures].some(({ length }) => length === failureLimit);
-  const refused = (status?.entities ?? []).reduce((sum, one) => sum + one.quarantined, 0);
-  return html`${
-    failed.length === 0
-      ? ''
-      : disclosed(
-          'Failed, to be tried again',
-          html`<ul>
-              ${failed.map(({ at, text }) => html`<li>${printable(text)} <span class="soft">${moment(at, nowMs)}</span></li>`)}
-            </ul>
-            ${isMore ? html`<p class="soft">There may be more.</p>` : ''}`,
-        )
-  }
-  ${
-    quarantine.length === 0
-      ? ''
-      : disclosed(
-          `Quarantine: ${counted(refused, 'record')}`,
-          html`<p>Kept whole in the table <code>_sync_quarantine</code>. The newest:</p>
-            <ul>
-              ${quarantine.map(({ entity, reason, detail }) => html`<li>${entity} ${printable(detail === '' ? reason : `${reason}: ${detail}`)}</li>`)}
-            </ul>`,
-        )
-  }`;
-}
-
-/** Groups failures that differ only in the part that was read. */
-function likeOnes(failures: readonly Failed[], what: string) {
-  const groups = grouped(
-    failures,
-    ({ entity, failure: { code, message } }) => `${entity} ${code} ${message}`,
+/** Failures that the next run retries, those that differ only in the part that was read once. */
+function failedSection({ failures, fileFailures }: StoredConnector, nowMs: number): SafeHtml | '' {
+  const all = [
+    ...failures.map((one) => ({ ...one, what: '' })),
+    ...fileFailures.map((one) => ({ ...one, what: 'file of ' })),
+  ];
+  if (all.length === 0) return '';
+  const alike = grouped(all, ({ what, entity, failure: { code, message } }) =>
+    [what, entity, code, message].join(' '),
   );
-  return [...groups.values()].flatMap(([first, ...others]) => {
+  const lines = [...alike.values()].flatMap(([first, ...others]) => {
     if (first === undefined) return [];
-    const { failure, ...of } = first;
+    const { failure, what, ...of } = first;
     const more = others.length === 0 ? '' : `, and ${count(others.length)} more like it`;
-    return [{ at: failure.at, text: `${what}${failureText({ ...of, ...failure })}${more}` }];
+    const text = `${what}${failureText({ ...of, ...failure })}${more}`;
+    return [html`<li>${printable(text)} <span class="soft">${moment(failure.at, nowMs)}</span></li>`];
   });
+  const isMore = [failures, fileFailures].some(({ length }) => length === failureLimit);
+  const more = isMore ? html`<p class="soft">There may be more.</p>` : '';
+  return disclosed('Failed, to be tried again', html`${list(lines)} ${more}`);
 }
 
-const runningColumns: readonly TableColumn[] = [
+function quarantineSection({ status, quarantine }: StoredConnector): SafeHtml | '' {
+  if (quarantine.length === 0) return '';
+  const refused = (status?.entities ?? []).reduce((sum, one) => sum + one.quarantined, 0);
+  const lines = quarantine.map(({ entity, reason, detail }) => {
+    return html`<li>${entity} ${printable(detail === '' ? reason : `${reason}: ${detail}`)}</li>`;
+  });
+  return disclosed(
+    `Quarantine: ${counted(refused, 'record')}`,
+    html`<p>Kept whole in the table <code>_sync_quarantine</code>. The newest:</p>
+      ${list(lines)}`,
+  );
+}
+
+const runningColumns = [
   'Entity',
-  ['read', 'num'],
-  ['written', 'num'],
-  ['stored before', 'num'],
+  ...['read', 'written', 'stored before'].map((title) => [title, 'num'] as const),
 ];
 
 /** Rows that a run in progress has stored so far. */
@@ -668,15 +571,16 @@ export function progressSection(
   ]);
   const read = counts.reduce((sum, one) => sum + one.fetched - one.duplicate, 0);
   const written = counts.reduce((sum, one) => sum + one.inserted + one.updated, 0);
-  const what = isLost ? 'The process of the run has ended' : 'Running';
-  const since = isLost ? html`; it began ${second(run.startedAt)}` : html` since ${second(run.startedAt)}`;
+  const began = second(run.startedAt);
+  const what = isLost
+    ? html`The process of the run has ended; it began ${began}`
+    : html`Running since ${began}`;
   const so = `${counted(read, 'record')} read, ${counted(written, 'row')} written`;
+  const then = isLost ? '. The next run resumes from what it stored.' : ' so far.';
   return callout(
     isLost ? 'warn' : 'run',
     'Run in progress',
-    html`<p>
-        <b>${what}${since}</b>: ${so}${isLost ? '. The next run resumes from what it stored.' : ' so far.'}
-      </p>
+    html`<p><b>${what}</b>: ${so}${then}</p>
       ${rows.length === 0 ? '' : disclosed('By entity', table('Run in progress', runningColumns, rows))}`,
     html`<a class="btn low" href="${root}runs/${run.run}">Open the run</a>`,
   );

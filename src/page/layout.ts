@@ -7,7 +7,7 @@ import { instant, type Instant } from '../core/clock.ts';
 import type { Health } from '../core/health.ts';
 import type { TokenHolder } from '../monitor/page-access.ts';
 import type { RunSummary } from '../sinks/ledger-reader.ts';
-import { printable } from '../telemetry/format.ts';
+import { count, printable } from '../telemetry/format.ts';
 
 /** Facts about the server that every page shows. */
 export interface PageWorld {
@@ -364,6 +364,37 @@ export function stats(list: readonly (readonly [string, SafeHtml | string])[]): 
   </dl>`;
 }
 
+/** Links that choose a part of a list, each with the number of its members where that is known. */
+export function chips(
+  label: string,
+  list: readonly (readonly [address: string, text: string, isHere: boolean, number?: number])[],
+): SafeHtml {
+  return html`<nav class="chips" aria-label="${label}">
+    ${list.map(([address, text, isHere, number]) => {
+      const here = isHere ? html`aria-current="true"` : '';
+      const many = number === undefined ? '' : html` <span class="soft">${count(number)}</span>`;
+      return html`<a class="chip" href="${address}" ${here}>${text}${many}</a> `;
+    })}
+  </nav>`;
+}
+
+/** Parts of a line, with a comma between them. */
+export function joined(parts: readonly (SafeHtml | string)[], between = ', '): SafeHtml {
+  return html`${parts.map((part, index) => (index === 0 ? part : html`${between}${part}`))}`;
+}
+
+/** Lines of a list, each an `<li>`. */
+export function list(lines: readonly SafeHtml[], look = ''): SafeHtml {
+  return html`<ul ${classOf(look)}>
+    ${[...lines]}
+  </ul>`;
+}
+
+/** A reason in a column that is cut: its title has all of it. */
+export function reasonCell(why: string, isSoft: boolean): SafeHtml {
+  return html`<span class="${isSoft ? 'soft' : ''}" title="${why}">${why}</span>`;
+}
+
 /** A short text that shows more on a click. */
 export function disclosed(text: string, more: SafeHtml): SafeHtml {
   return html`<details class="more">
@@ -378,10 +409,11 @@ export function textLines(lines: readonly string[]): SafeHtml {
 }
 
 /**
- * The title of a column and the looks of its cells: `num`, `cut` (takes the rest of the width), `o` (not on phones),
- * `o2` (wide screens only).
+ * The title of a column, the looks of its cells, and the order if rows are sorted by it. Looks are `num`, `cut` (takes
+ * the rest of the width), `o` (not on phones), `o2` (wide screens only).
  */
-export type TableColumn = string | readonly [title: SafeHtml | string, look: string];
+export type TableColumn =
+  string | readonly [title: SafeHtml | string, look: string, sorted?: 'ascending' | 'descending' | undefined];
 
 /**
  * The cells of a row, the first of which names it, or a heading of the rows below. `look`: `gone` is struck through;
@@ -407,11 +439,15 @@ export function table(
   look: '' | 'go' = '',
 ): SafeHtml {
   const parts = columns.map((column) => (typeof column === 'string' ? ([column, ''] as const) : column));
+  const titles = parts.map(([title, looks, sorted]) => {
+    const order = sorted === undefined ? '' : html`aria-sort="${sorted}"`;
+    return html`<th scope="col" ${classOf(looks)} ${order}>${title}</th>`;
+  });
   return html`<div class="wide ${look}" tabindex="0" role="region" aria-label="${caption}">
     <table>
       <thead>
         <tr>
-          ${parts.map(([title, looks]) => html`<th scope="col" class="${looks}">${title}</th>`)}
+          ${titles}
         </tr>
       </thead>
       <tbody>
@@ -421,7 +457,11 @@ export function table(
   </div>`;
 }
 
-function tableRow(row: TableRow, columns: readonly (readonly [SafeHtml | string, string])[]): SafeHtml {
+function classOf(look: string): SafeHtml | '' {
+  return look === '' ? '' : html`class="${look}"`;
+}
+
+function tableRow(row: TableRow, columns: readonly Exclude<TableColumn, string>[]): SafeHtml {
   if ('group' in row) {
     return html`<tr class="group">
       <th colspan="${columns.length}" scope="rowgroup">${row.group}</th>
@@ -434,11 +474,11 @@ function tableRow(row: TableRow, columns: readonly (readonly [SafeHtml | string,
     nameAt = 0,
     isChosen = false,
   } = 'cells' in row ? row : { cells: row };
-  return html`<tr class="${look}" ${isChosen ? html`aria-current="true"` : ''}>
+  return html`<tr ${classOf(look)} ${isChosen ? html`aria-current="true"` : ''}>
     ${cells.map((cell, index) => {
-      if (index === nameAt) return html`<th scope="row" class="${nameLook}">${cell}</th>`;
+      if (index === nameAt) return html`<th scope="row" ${classOf(nameLook)}>${cell}</th>`;
       const shown = cell === '0' ? html`<span class="soft">0</span>` : cell;
-      return html`<td class="${columns[index]?.[1] ?? ''}">${shown}</td>`;
+      return html`<td ${classOf(columns[index]?.[1] ?? '')}>${shown}</td>`;
     })}
   </tr>`;
 }

@@ -1,26 +1,31 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
-import { type ConnectorHealth, countWords, healthOf } from '../app/connector-health.ts';
+import { countWords, healthOf } from '../app/connector-health.ts';
 import { nextRunOf, overviewOf, readSignIns } from '../app/connector-states.ts';
 import { askSink, type WatchedSinks } from '../app/watch-sinks.ts';
-import { instant } from '../core/clock.ts';
+import { instant, type Instant } from '../core/clock.ts';
 import { healthWords } from '../core/health.ts';
 import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
-import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
+import type { ConnectorOverview, RunFacts } from '../sinks/ledger-reader.ts';
 import { count, counted, printable } from '../telemetry/format.ts';
 import { type BarsShape, runBars, tookMs } from './bars.ts';
 import {
   actLink,
   age,
   callout,
+  chips,
   head,
   healthState,
   healthTitle,
+  joined,
   mayAct,
   moment,
   page,
   type PageWorld,
+  reasonCell,
   span,
   state,
+  table,
+  type TableColumn,
   textLines,
 } from './layout.ts';
 import { type KnownConnector, shortReason, troubleAct, troubleReason } from './trouble-text.ts';
@@ -30,32 +35,28 @@ import { type KnownConnector, shortReason, troubleAct, troubleReason } from './t
  * their own, and a line for each.
  */
 export function overviewPage(data: OverviewData, world: PageWorld): string {
-  const { all, unreadable } = data;
-  const number = all.filter(({ health }) => health.needsPerson).length;
-  const title = `${number === 0 ? '' : `(${number}) `}Connectors`;
+  const { all, unreadable, needing } = data;
+  const title = `${needing === 0 ? '' : `(${needing}) `}Connectors`;
   const add = mayAct(world.visitor) ? html`<a class="btn" href="add">Add connector</a>` : '';
-  const main = html`${head(answerOf(data, number), factsOf(data, world), add)}
-  ${unreadable.map(({ sink, problem, connectors }) =>
-    callout(
-      'bad',
-      `Sink ${sink} cannot be read`,
-      html`<h2>Sink <code>${sink}</code> cannot be read</h2>
-        <p>
-          ${counted(connectors, 'connector')} of it ${connectors === 1 ? 'is' : 'are'} not shown.
-          ${printable(problem)}
-        </p>`,
-    ),
-  )}
-  ${needsSection(data, world)} ${all.length === 0 ? '' : listSection(data, world)}`;
+  const away = unreadable.map(({ sink, problem, connectors }) => {
+    const what = html`<h2>Sink <code>${sink}</code> cannot be read</h2>`;
+    const are = connectors === 1 ? 'is' : 'are';
+    const why = html`<p>
+      ${counted(connectors, 'connector')} of it ${are} not shown. ${printable(problem)}
+    </p>`;
+    return callout('bad', `Sink ${sink} cannot be read`, html`${what}${why}`);
+  });
+  const main = html`${head(answerOf(data), factsOf(data, world), add)} ${away} ${needsSection(data, world)}
+  ${all.length === 0 ? '' : listSection(data, world)}`;
   return page({ title, root: './', at: '', main }, world);
 }
 
 /** `5 of 40 connectors need you`. */
-function answerOf({ all }: OverviewData, number: number): string {
+function answerOf({ all, needing }: OverviewData): string {
   const total = count(all.length);
   if (all.length === 0) return 'No connector can be read';
-  if (all.length === 1) return `The connector ${number === 0 ? 'is fine' : 'needs you'}`;
-  if (number > 0) return `${count(number)} of ${total} connectors ${number === 1 ? 'needs' : 'need'} you`;
+  if (all.length === 1) return `The connector ${needing === 0 ? 'is fine' : 'needs you'}`;
+  if (needing > 0) return `${count(needing)} of ${total} connectors ${needing === 1 ? 'needs' : 'need'} you`;
   return all.every(({ health }) => fineWords.has(health.word))
     ? `All ${total} connectors are fine`
     : `None of ${total} connectors needs you`;
@@ -70,37 +71,40 @@ function factsOf({ all }: OverviewData, { nowMs }: PageWorld): SafeHtml {
     .sort((left, right) => compared(ageKey(left), ageKey(right)));
   const { asOf = null, freshWithinMs = null } = oldest?.health.stalest ?? {};
   const limit = freshWithinMs === null ? '' : `, limit ${span(freshWithinMs)}`;
-  const next = all
-    .flatMap((one) => {
-      const run = nextRunOf(one.connector, one.overview, nowMs);
-      return run.kind === 'at' ? [run.at] : [];
-    })
-    .sort()[0];
-  return html`${
-    oldest === undefined ? '' : html`Oldest data ${age(asOf, nowMs)} (${oldest.connector.name}${limit}) · `
-  }${counted(
-    all.reduce((sum, { overview }) => sum + (overview?.rows ?? 0), 0),
-    'row',
-  )}${next === undefined ? '' : html` · next run ${moment(next, nowMs)}`}`;
+  const [next] = nextTimes(all, nowMs);
+  const rows = all.reduce((sum, { overview }) => sum + (overview?.rows ?? 0), 0);
+  const facts = [
+    ...(oldest === undefined
+      ? []
+      : [html`Oldest data ${age(asOf, nowMs)} (${oldest.connector.name}${limit})`]),
+    counted(rows, 'row'),
+    ...(next === undefined ? [] : [html`next run ${moment(next, nowMs)}`]),
+  ];
+  return joined(facts, ' · ');
+}
+
+/** Times of the next runs that have one, the first run first. */
+function nextTimes(all: readonly ListedConnector[], nowMs: number): readonly Instant[] {
+  const next = all.map(({ connector, overview }) => nextRunOf(connector, overview, nowMs));
+  return next.flatMap((one) => (one.kind === 'at' ? [one.at] : [])).sort();
 }
 
 const mostNeeds = 8;
 
-function needsSection({ needs, all, query }: OverviewData, world: PageWorld): SafeHtml | '' {
+function needsSection({ needs, needing, all, query }: OverviewData, world: PageWorld): SafeHtml | '' {
   const healing = all.filter(
     ({ health }) => !health.needsPerson && !health.words.has('paused') && health.troubles.length > 0,
   );
-  const number = all.filter(({ health }) => health.needsPerson).length;
-  const own = healing.length === 0 ? '' : healingLine(healing, number > 0, world);
-  if (number === 0) return own;
-  const more = number - needs.length;
+  const own = healing.length === 0 ? '' : healingLine(healing, needing > 0, world);
+  if (needing === 0) return own;
+  const more = needing - needs.length;
+  const link = linkTo(query, { q: '', state: 'needs-you', page: 1 });
   return html`<section aria-labelledby="needs">
     <h2 id="needs">Needs you</h2>
     <ul class="panel needs">
       ${needs.map((one) => needsLine(one, world))}
     </ul>
-    ${more > 0 ? html`<p class="after"><a href="${linkTo(query, { q: '', state: 'needs-you', page: 1 })}">and ${count(more)} more</a></p>` : ''}
-    ${own}
+    ${more > 0 ? html`<p class="after"><a href="${link}">and ${count(more)} more</a></p>` : ''} ${own}
   </section>`;
 }
 
@@ -124,22 +128,16 @@ const mostNamed = 5;
 
 /** `3 more resolve on their own by 15:41: shop-de, ads-search, crm-leads.` */
 function healingLine(healing: readonly ListedConnector[], isMore: boolean, { nowMs }: PageWorld): SafeHtml {
-  const next = healing.map(({ connector, overview }) => nextRunOf(connector, overview, nowMs));
-  const last = next
-    .flatMap((one) => (one.kind === 'at' ? [one.at] : []))
-    .sort()
-    .at(-1);
+  const last = nextTimes(healing, nowMs).at(-1);
   const links = healing
     .slice(0, mostNamed)
-    .map(
-      ({ connector: { name } }, at) => html`${at === 0 ? '' : ', '}<a href="connectors/${name}">${name}</a>`,
-    );
+    .map(({ connector: { name } }) => html`<a href="connectors/${name}">${name}</a>`);
   const [resolve, own] = healing.length === 1 ? ['resolves', 'its'] : ['resolve', 'their'];
+  const by = last === undefined ? '' : html` by ${moment(last, nowMs)}`;
   const rest = healing.length - mostNamed;
   return html`<p class="soft after">
-    ${count(healing.length)}${isMore ? ' more' : ''} ${resolve} on ${own}
-    own${last === undefined ? '' : html` by ${moment(last, nowMs)}`}:
-    ${links}${rest > 0 ? ` and ${count(rest)} more` : ''}.
+    ${count(healing.length)}${isMore ? ' more' : ''} ${resolve} on ${own} own${by}:
+    ${joined(links)}${rest > 0 ? ` and ${count(rest)} more` : ''}.
   </p>`;
 }
 
@@ -149,10 +147,18 @@ function listSection(data: OverviewData, world: PageWorld): SafeHtml {
     state: query.state ?? '',
     sort: query.sort === 'health' ? '' : query.sort,
   });
+  const list = html`${connectorsTable(data, world)} ${pages === 1 ? '' : pageLinks(data)}
+    <p class="key after o">
+      <span>Line below the age: how much of the limit is used</span>
+      <span>
+        Bar: one run, newest right; height is how long it took; <b class="warn word">amber</b> incomplete,
+        <b class="bad word">red</b> failed
+      </span>
+    </p>`;
   return html`<section aria-labelledby="all">
     <div class="toolbar">
       <h2 id="all" class="unseen">All connectors</h2>
-      ${chips(data)}
+      ${healthChips(data)}
       <form class="end" action="./" role="search" aria-label="Filter">
         <label class="unseen" for="q">Name or type contains</label>
         <input
@@ -168,37 +174,25 @@ function listSection(data: OverviewData, world: PageWorld): SafeHtml {
       </form>
       ${total === 0 ? '' : actsMenu(data, world)}
     </div>
-    ${total === 0 ? html`<p>No connector matches. <a href="./">Show all</a></p>` : connectorsTable(data, world)}
-    ${pages === 1 ? '' : pageLinks(data)}
-    ${
-      total === 0
-        ? ''
-        : html`<p class="key after o">
-            <span>Line below the age: how much of the limit is used</span
-            ><span
-              >Bar: one run, newest right; height is how long it took;
-              <b class="warn word">amber</b> incomplete, <b class="bad word">red</b> failed</span
-            >
-          </p>`
-    }
+    ${total === 0 ? html`<p>No connector matches. <a href="./">Show all</a></p>` : list}
   </section>`;
 }
 
-function chips({ query, counts, named }: OverviewData): SafeHtml {
-  const chip = (value: OverviewQuery['state'], text: string, number: number): SafeHtml | '' =>
-    number === 0 && value !== null && query.state !== value
-      ? ''
-      : html`<a
-          class="chip"
-          href="${linkTo(query, { state: value, page: 1 })}"
-          ${query.state === value ? html`aria-current="true"` : ''}
-          >${text} <span class="soft">${count(number)}</span></a
-        > `;
+function healthChips({ query, named }: OverviewData): SafeHtml {
   const needing = named.filter(({ health }) => health.needsPerson).length;
-  return html`<nav class="chips" aria-label="By health">
-    ${chip(null, 'All', named.length)}${chip('needs-you', 'Needs you', needing)}
-    ${healthWords.map((word) => chip(word, healthTitle(word), counts[word]))}
-  </nav>`;
+  const counts = countWords(named.map(({ health }) => health));
+  const all = [
+    [null, 'All', named.length],
+    ['needs-you', 'Needs you', needing],
+    ...healthWords.map((word) => [word, healthTitle(word), counts[word]] as const),
+  ] as const;
+  const shown = all.filter(([state, , number]) => number > 0 || state === null || state === query.state);
+  return chips(
+    'By health',
+    shown.map(([state, text, number]) => {
+      return [linkTo(query, { state, page: 1 }), text, state === query.state, number];
+    }),
+  );
 }
 
 /** Acts on all connectors that the filter matches, for who may act. */
@@ -217,13 +211,10 @@ function actsMenu({ query: { q, state: of }, total, paused }: OverviewData, worl
   </details>`;
 }
 
-/** Templates of this name stay without indents, which would be a tenth of the page. */
-const row = html;
-
 const columns: readonly (readonly [title: string, sort: OverviewSort | null, look: string])[] = [
   ['Health', 'health', ''],
   ['Connector', 'name', ''],
-  ['Why', null, 'o'],
+  ['Why', null, 'cut o'],
   ['Data age', 'age', 'num'],
   ['Rows', 'rows', 'num o o2'],
   ['Last run', 'run', 'o'],
@@ -232,15 +223,15 @@ const columns: readonly (readonly [title: string, sort: OverviewSort | null, loo
 ];
 
 function connectorsTable({ shown, query }: OverviewData, world: PageWorld): SafeHtml {
-  return row`<div class="wide go" tabindex="0" role="region" aria-label="Connectors"><table>
-<thead><tr>${columns.map(([title, sort, look]) => {
-    if (sort === null) return row`<th scope="col" class="${look}">${title}</th>`;
+  const titles = columns.map(([title, sort, look]): TableColumn => {
+    if (sort === null) return [title, look];
     const order = sort === 'name' || sort === 'next' ? 'ascending' : 'descending';
-    const sorted = query.sort === sort ? row`aria-sort="${order}"` : '';
-    return row`<th scope="col" class="${look}" ${sorted}><a href="${linkTo(query, { sort, page: 1 })}">${title}</a></th>`;
-  })}</tr></thead>
-<tbody>${shown.map((one) => connectorRow(one, shown.length <= mostLinked ? './' : null, world))}</tbody>
-</table></div>`;
+    const link = html`<a href="${linkTo(query, { sort, page: 1 })}">${title}</a>`;
+    return [link, look, query.sort === sort ? order : undefined];
+  });
+  const barsRoot = shown.length <= mostLinked ? './' : null;
+  const rows = shown.map((one) => connectorRow(one, barsRoot, world));
+  return table('Connectors', titles, rows, 'go');
 }
 
 const bars: BarsShape = { places: 20, height: 20, width: 4, gap: 2 };
@@ -248,43 +239,47 @@ const bars: BarsShape = { places: 20, height: 20, width: 4, gap: 2 };
 /** With more connectors, links of bars would be most of the page: the time of the last run leads to it instead. */
 const mostLinked = 10;
 
-function connectorRow(one: KnownConnector, barsRoot: string | null, world: PageWorld): SafeHtml {
+function connectorRow(one: KnownConnector, barsRoot: string | null, world: PageWorld) {
   const { connector, overview, health, runs } = one;
   const { name, definition } = connector;
-  const why = shortReason(one, world);
-  return row`<tr>
-<td>${healthState(health.word)}</td>
-<th scope="row"><a href="connectors/${name}">${name}</a> <span class="soft o o2">${definition.name}</span></th>
-<td class="cut o ${health.word === 'ok' ? 'soft' : ''}" title="${why}">${why}</td>
-${ageCell(one, world)}
-<td class="num o o2">${overview?.rows ? count(overview.rows) : row`<span class="soft">0</span>`}</td>
-<td class="o">${lastRunText(overview, './', world.nowMs) ?? row`<span class="soft">never</span>`}</td>
-<td class="o">${nextRunText(connector, overview, world.nowMs)}</td>
-<td class="o o2">${runs.length === 0 ? '' : runBars(runs, bars, world.nowMs, barsRoot)}</td>
-</tr>`;
+  const { nowMs } = world;
+  const cells = [
+    healthState(health.word),
+    html`<a href="connectors/${name}">${name}</a> <span class="soft o o2">${definition.name}</span>`,
+    reasonCell(shortReason(one, world), health.word === 'ok'),
+    ageCell(one, nowMs),
+    count(overview?.rows ?? 0),
+    lastRunText(overview?.lastRun ?? null, nowMs),
+    nextRunText(connector, overview, nowMs),
+    runs.length === 0 ? '' : runBars(runs, bars, nowMs, barsRoot),
+  ];
+  return { cells, nameAt: 1 };
 }
 
 /** Age of the stalest entity, above the share of its limit that is used. */
-function ageCell({ health: { stalest, words } }: KnownConnector, { nowMs }: PageWorld): SafeHtml {
+function ageCell({ health: { stalest, words } }: KnownConnector, nowMs: number): SafeHtml {
   const { asOf = null, freshWithinMs = null } = stalest ?? {};
   const isLate = words.has('late');
-  const [most, used] = [freshWithinMs ?? 0, asOf === null ? 0 : nowMs - Date.parse(asOf)].map((ms) =>
-    Math.max(0, Math.round(ms / 60_000)),
-  ) as [number, number];
-  const line =
-    freshWithinMs === null || asOf === null
-      ? ''
-      : row`<progress class="o ${isLate ? 'bad' : ''}" max="${Math.max(1, most)}" value="${Math.min(most, used)}" aria-label="limit ${span(freshWithinMs)}"></progress>`;
-  return row`<td class="num ${isLate ? 'minus' : ''}">${age(asOf, nowMs)}${line}</td>`;
+  const line = asOf === null ? '' : limitBar(asOf, freshWithinMs, nowMs, isLate ? 'o bad' : 'o');
+  return html`<span class="${isLate ? 'minus' : ''}">${age(asOf, nowMs)}${line}</span>`;
 }
 
-/** Time of the last run, which leads to it, and its duration; null: there was none. */
-function lastRunText(overview: ConnectorOverview | null, root: string, nowMs: number) {
-  const lastRun = overview?.lastRun ?? null;
-  if (lastRun === null) return null;
+/** The share of a limit that an age uses; empty without a limit. */
+export function limitBar(asOf: Instant | null, limitMs: number | null, nowMs: number, look: string) {
+  if (limitMs === null) return '';
+  const minutes = (ms: number): number => Math.max(0, Math.round(ms / 60_000));
+  const most = Math.max(1, minutes(limitMs));
+  const used = asOf === null ? most : Math.min(most, minutes(nowMs - Date.parse(asOf)));
+  const label = `limit ${span(limitMs)}`;
+  return html`<progress class="${look}" max="${most}" value="${used}" aria-label="${label}"></progress>`;
+}
+
+/** Time of the last run, which leads to it, and its duration. */
+function lastRunText(lastRun: RunFacts | null, nowMs: number): SafeHtml {
+  if (lastRun === null) return html`<span class="soft">never</span>`;
   const ms = tookMs(lastRun);
   const took = ms === null ? '' : html` <span class="soft">${span(ms)}</span>`;
-  return html`<a href="${root}runs/${lastRun.run}">${moment(lastRun.startedAt, nowMs)}</a>${took}`;
+  return html`<a href="runs/${lastRun.run}">${moment(lastRun.startedAt, nowMs)}</a>${took}`;
 }
 
 /** `15:47`, `now`, `paused`, `no schedule`, or the time since which it is overdue. */
@@ -302,10 +297,10 @@ export function nextRunText(
 
 function pageLinks({ query, pages }: OverviewData): SafeHtml {
   const { page: at } = query;
-  const link = (to: number, text: string, rel: string): SafeHtml | '' =>
-    to < 1 || to > pages
-      ? ''
-      : html`<a class="btn" href="${linkTo(query, { page: to })}" rel="${rel}">${text}</a>`;
+  const link = (to: number, text: string, rel: string): SafeHtml | '' => {
+    const address = linkTo(query, { page: to });
+    return to < 1 || to > pages ? '' : html`<a class="btn" href="${address}" rel="${rel}">${text}</a>`;
+  };
   return html`<nav class="acts after" aria-label="Pages of connectors">
     ${link(at - 1, 'Previous', 'prev')} <span>Page ${at} of ${pages}</span> ${link(at + 1, 'Next', 'next')}
   </nav>`;
@@ -314,14 +309,9 @@ function pageLinks({ query, pages }: OverviewData): SafeHtml {
 /** The address of the overview with a changed query; default values are left out. */
 function linkTo(query: OverviewQuery, change: Partial<OverviewQuery>): string {
   const { q, state, sort, page: at } = { ...query, ...change };
-  const params = new URLSearchParams({
-    ...(q === '' ? {} : { q }),
-    ...(state === null ? {} : { state }),
-    ...(sort === 'health' ? {} : { sort }),
-    ...(at === 1 ? {} : { page: String(at) }),
-  });
-  const text = params.toString();
-  return text === '' ? './' : `./?${text}`;
+  const all = { q, state: state ?? '', sort: sort === 'health' ? '' : sort, page: at === 1 ? '' : `${at}` };
+  const kept = Object.entries(all).filter(([, value]) => value !== '');
+  return kept.length === 0 ? './' : `./?${new URLSearchParams(kept).toString()}`;
 }
 
 /** The query in the address, as `?q=news&state=failed&sort=age&page=2`. */
@@ -356,9 +346,8 @@ export async function matchingConnectors(
   { q, state }: Pick<OverviewQuery, 'q' | 'state'>,
   nowMs: number,
 ) {
-  const { overviews, ...sinks } = await watched.overviews();
-  const away = new Set(sinks.unreadable.map(({ sink }) => sink.name));
-  const readable = connectors.filter(({ sink }) => !away.has(sink.name));
+  const { overviews, unreadable } = await watched.overviews();
+  const readable = connectors.filter(({ sink }) => overviews.has(sink.name));
   const signIns = await readSignIns(readable);
   const all = readable.map((connector): ListedConnector => {
     const overview = overviewOf(overviews, connector);
@@ -369,12 +358,10 @@ export async function matchingConnectors(
   const named = all.filter(({ connector: { name, definition, sink } }) =>
     [name, definition.name, sink.name].some((one) => one.toLowerCase().includes(text)),
   );
-  return {
-    all,
-    named,
-    matching: named.filter(({ health }) => matchesState(health, state)),
-    unreadable: sinks.unreadable,
-  };
+  const matching = named.filter(
+    ({ health }) => state === null || (state === 'needs-you' ? health.needsPerson : health.word === state),
+  );
+  return { all, named, matching, unreadable };
 }
 
 /** Filters and sorts all connectors; everything else is read for the shown ones alone. */
@@ -386,44 +373,34 @@ export async function readOverviewPage(
 ) {
   const found = await matchingConnectors(connectors, watched, query, nowMs);
   const { all, named, unreadable } = found;
-  const matching = found.matching.sort(ordersAt(nowMs)[query.sort]);
+  const orders = ordersAt(nowMs);
+  const matching = found.matching.sort(orders[query.sort]);
   const pages = Math.max(1, Math.ceil(matching.length / perPage));
   const at = Math.min(query.page, pages);
   const shown = matching.slice((at - 1) * perPage, at * perPage);
-  const needs = all
-    .filter(({ health }) => health.needsPerson)
-    .sort(ordersAt(nowMs).health)
-    .slice(0, mostNeeds);
+  const needing = all.filter(({ health }) => health.needsPerson).sort(orders.health);
+  const needs = needing.slice(0, mostNeeds);
   const asked = new Set([...shown, ...needs].map(({ connector }) => connector));
   const runs = await watched.recentRuns([...asked], bars.places);
-  const withRuns = (one: ListedConnector): KnownConnector => ({
-    ...one,
-    runs: runs.get(one.connector.name) ?? [],
-  });
+  const withRuns = (one: ListedConnector): KnownConnector => {
+    return { ...one, runs: runs.get(one.connector.name) ?? [] };
+  };
   return {
     query: { ...query, page: at },
     all,
-    /** Connectors that the text matches, and their numbers by health word. */
+    /** Connectors that the text matches. */
     named,
-    counts: countWords(named.map(({ health }) => health)),
     total: matching.length,
     paused: matching.filter(({ overview }) => (overview?.paused ?? null) !== null).length,
     pages,
     shown: shown.map(withRuns),
+    needing: needing.length,
     /** The first of those that need a person, whatever the filter. */
     needs: needs.map(withRuns),
-    unreadable: unreadable.map(({ sink, problem }) => ({
-      sink: sink.name,
-      problem,
-      connectors: connectors.filter((one) => one.sink.name === sink.name).length,
-    })),
+    unreadable: unreadable.map(({ sink: { name }, problem }) => {
+      return { sink: name, problem, connectors: connectors.filter(({ sink }) => sink.name === name).length };
+    }),
   };
-}
-
-function matchesState(health: ConnectorHealth, of: OverviewState | null): boolean {
-  if (of === null) return true;
-  if (of === 'needs-you') return health.needsPerson;
-  return health.word === of;
 }
 
 type Order = (left: ListedConnector, right: ListedConnector) => number;
@@ -435,7 +412,7 @@ function ordersAt(nowMs: number): Readonly<Record<OverviewSort, Order>> {
     (left, right) =>
       compared(keyOf(left), keyOf(right)) || compared(left.connector.name, right.connector.name);
   return {
-    health: by((one) => -severity(one)),
+    health: by(({ health }) => 2 * healthWords.indexOf(health.word) - Number(health.needsPerson)),
     name: by(() => 0),
     age: by(ageKey),
     run: by(({ overview }) => -Date.parse(overview?.lastRun?.startedAt ?? instant(0))),
@@ -446,10 +423,6 @@ function ordersAt(nowMs: number): Readonly<Record<OverviewSort, Order>> {
       return next.kind === 'at' || next.kind === 'overdue' ? next.at : next.kind;
     }),
   };
-}
-
-function severity({ health }: ListedConnector): number {
-  return 2 * (healthWords.length - healthWords.indexOf(health.word)) + Number(health.needsPerson);
 }
 
 /** Instants compare as texts; an entity that was never read is the oldest. */

@@ -23,14 +23,17 @@ import { tookMs } from './bars.ts';
 import {
   actLink,
   callout,
+  chips,
   crumbs,
   facts,
   head,
+  joined,
   maySeeValues,
   moment,
   momentText,
   page,
   type PageWorld,
+  reasonCell,
   runLook,
   runState,
   second,
@@ -53,25 +56,18 @@ export function runPage(data: RunDetails, onlyWarnings: boolean, world: PageWorl
   const { connector, report, startedAt } = run;
   const isRunning = run.state === 'running' && !data.isLost;
   const at = moment(startedAt, world.nowMs);
-  const entities = report === null ? runningEntities(data) : endedEntities(report, data);
+  const rows = report === null ? runningEntities(data) : endedEntities(report, data);
+  const entities = html`<h2>What ${isRunning ? 'is' : 'was'} read</h2>
+    ${table('What was read', entityColumns, rows)}`;
   const links = [
     [root, 'Connectors'],
     [`${root}connectors/${connector}`, connector],
   ] as const;
   const link = before === null ? '' : html` · <a href="${root}runs/${before.run}">run before</a>`;
+  const soft = html`${factsOf(data, world)}${link}`;
   const main = html`${crumbs(links, html`run of ${at}`)}
-  ${head(
-    html`<span>Run of ${at}</span> ${runState(run.state)}`,
-    html`${factsOf(data, world)}${link}`,
-    actsOf(data, world),
-  )}
-  ${isRunning ? progressSection(data) : reasonSection(data, world)}
-  ${
-    entities.length === 0
-      ? ''
-      : html`<h2>What ${isRunning ? 'is' : 'was'} read</h2>
-          ${table('What was read', entityColumns, entities)}`
-  }
+  ${head(html`<span>Run of ${at}</span> ${runState(run.state)}`, soft, actsOf(data, world))}
+  ${isRunning ? progressSection(data) : reasonSection(data, world)} ${rows.length === 0 ? '' : entities}
   ${journal === null || isRunning ? '' : requestSection(journal)}
   ${journal === null ? '' : html`${waitSection(journal)} ${logSection(run, journal, onlyWarnings)}`}
   ${detailsOf(data, world)}`;
@@ -83,14 +79,11 @@ export function runPage(data: RunDetails, onlyWarnings: boolean, world: PageWorl
 function factsOf({ run, journal, isLost }: RunDetails, { nowMs }: PageWorld): SafeHtml {
   const { report, kind, startedAt } = run;
   const ms = tookMs(run);
-  const by =
-    journal === null ? '' : html`By <code>${journal.command}</code> on <code>${journal.host}</code> · `;
-  const sinceMs = nowMs - Date.parse(startedAt);
-  const took =
-    ms !== null ? `took ${tookText(ms)}` : isLost ? `began ${span(sinceMs)} ago` : `running ${span(sinceMs)}`;
-  const read =
-    report === null ? '' : ` · ${count(recordsRead(report))} read, ${count(rowsWritten(report))} written`;
-  return html`${kind === 'sync' ? '' : `${kind} · `}${by}${took}${read}`;
+  const by = journal && html`By <code>${journal.command}</code> on <code>${journal.host}</code>`;
+  const since = span(nowMs - Date.parse(startedAt));
+  const took = ms !== null ? `took ${tookText(ms)}` : isLost ? `began ${since} ago` : `running ${since}`;
+  const read = report && `${count(recordsRead(report))} read, ${count(rowsWritten(report))} written`;
+  return joined([kind === 'sync' ? [] : kind, by ?? [], took, read ?? []].flat(), ' · ');
 }
 
 function tookText(ms: number): string {
@@ -114,6 +107,8 @@ function detailsOf({ run, sink, actions }: RunDetails, world: PageWorld): SafeHt
   const code = report?.error?.code ?? null;
   const shown = report === null || maySee ? report : { ...report, partMissing: [] };
   const by = actions.map(({ action, who }) => printable(`${action} (${who})`)).join(', ');
+  const more = omitted === 0 ? [] : [`and ${count(omitted)} more failures`];
+  const lines = shown && [...runFacts(shown), ...deleteLines(shown, world.program), ...failures, ...more];
   return html`<details>
     <summary>All details of this run</summary>
     ${facts([
@@ -121,13 +116,13 @@ function detailsOf({ run, sink, actions }: RunDetails, world: PageWorld): SafeHt
       ['Kind', run.kind],
       ['Sink', sink],
       ['Started', second(run.startedAt)],
-      ['Ended', finishedAt === null ? null : second(finishedAt)],
-      ['Code', code === null ? null : html`<code>${code}</code>`],
-      ['Resumed', continues === null ? null : html`<a href="${root}runs/${continues}">${continues}</a>`],
+      ['Ended', finishedAt && second(finishedAt)],
+      ['Code', code && html`<code>${code}</code>`],
+      ['Resumed', continues && html`<a href="${root}runs/${continues}">${continues}</a>`],
       ['By hand', by === '' ? null : by],
       ['In a terminal', html`<code>${world.program} runs ${run.run}</code>`],
     ])}
-    ${shown === null ? '' : textLines([...runFacts(shown), ...deleteLines(shown, world.program), ...failures, ...(omitted === 0 ? [] : [`and ${count(omitted)} more failures`])])}
+    ${textLines(lines ?? [])}
   </details>`;
 }
 
@@ -139,22 +134,15 @@ function reasonSection({ run, isLost, connector }: RunDetails, world: PageWorld)
   if (reason === null) return '';
   const [what, why, then] = reason;
   const isWithheld = run.report?.entities.some(({ withheld }) => withheld > 0) === true;
-  const { recovery = 'retry' } = run.report?.error ?? {};
-  const offered = isWithheld
-    ? (['allow-deletes', 'Review deletes…'] as const)
-    : (['check', 'Check it now'] as const);
-  const isForPerson = connector !== null && (isWithheld || recovery !== 'retry');
-  const act = isForPerson ? actLink(world, root, offered, { connector: run.connector }, 'primary') : '';
+  const review = ['allow-deletes', 'Review deletes…'] as const;
+  const [look, label] =
+    run.state === 'failed' ? (['bad', 'Why it failed'] as const) : (['warn', 'What is left'] as const);
   const content = html`<h2>${printable(what)}.</h2>
     ${why === '' ? '' : html`<p>${printable(why)}</p>`}
     <p>${then}</p>`;
-  const label = run.state === 'failed' ? 'Why it failed' : 'What is left';
-  return callout(
-    run.state === 'failed' ? 'bad' : 'warn',
-    label,
-    content,
-    isWithheld && connector !== null ? act : '',
-  );
+  const isOffered = isWithheld && connector !== null;
+  const act = isOffered ? actLink(world, root, review, { connector: run.connector }, 'primary') : '';
+  return callout(look, label, content, act);
 }
 
 // --- What was read
@@ -163,7 +151,7 @@ const entityColumns: readonly TableColumn[] = [
   'Entity',
   'Completeness',
   ['Read', 'num'],
-  ...['New', 'Changed', 'Deleted', 'Requests'].map((title) => [title, 'num o'] as const),
+  ...numberTitles('num o', ['New', 'Changed', 'Deleted', 'Requests']),
   ['Note', 'o cut soft'],
 ];
 
@@ -176,19 +164,18 @@ function entityRow(
   note: SafeHtml | string,
   { connector, run: { connector: name } }: RunDetails,
 ) {
-  const depth = depthOf(entity, new Map<string, { parents: readonly string[] }>(connector?.entities));
+  const entities = new Map<string, { readonly parents: readonly string[] }>(connector?.entities);
+  const above = (of: string): string | undefined => entities.get(of)?.parents[0];
+  const parent = above(entity);
+  const depth = parent === undefined ? 0 : above(parent) === undefined ? 1 : 2;
   const link = html`<a href="${root}data/${name}/${entity}">${entity}</a>`;
   const cells = numbers.map((number) => (number === null ? '' : count(number)));
   return { cells: [link, state(...word), ...cells, note], nameLook: depth === 0 ? '' : `in${depth}` };
 }
 
-function depthOf(
-  entity: string,
-  entities: ReadonlyMap<string, { parents: readonly string[] }>,
-  most = 2,
-): number {
-  const parent = entities.get(entity)?.parents[0];
-  return parent === undefined || most === 0 ? 0 : 1 + depthOf(parent, entities, most - 1);
+/** Columns of one look. */
+function numberTitles(look: string, titles: readonly string[]) {
+  return titles.map((title) => [title, look] as const);
 }
 
 function requestsOf(entity: string, journal: RunJournal | null): number | null {
@@ -201,13 +188,8 @@ function endedEntities(report: RunReport, data: RunDetails) {
     const { entity, counts, deleted, pages } = one;
     const requests = requestsOf(entity, data.journal) ?? pages;
     const numbers = [counts.fetched, counts.inserted, counts.updated, deleted, requests];
-    return entityRow(
-      entity,
-      wordOf(one, report, requests),
-      numbers,
-      printable(notes.get(entity) ?? ''),
-      data,
-    );
+    const note = printable(notes.get(entity) ?? '');
+    return entityRow(entity, wordOf(one, report, requests), numbers, note, data);
   });
 }
 
@@ -258,9 +240,11 @@ function progressSection({ journal, counts, connector }: RunDetails): SafeHtml {
   const stored = sumOf(counts.map(({ fetched, duplicate }) => fetched - duplicate));
   const read = Math.max(stored, sumOf(entities.map(({ rows }) => rows)));
   const total = sumOf(entities.map(({ rows, expected }) => Math.max(rows, expected ?? 0)));
-  const told = new Set(entities.flatMap(({ entity, expected }) => (expected === null ? [] : [entity])));
-  const isTold =
-    total > read && read > 0 && [...(connector?.entities.keys() ?? [])].every((name) => told.has(name));
+  const told = new Set<string>(
+    entities.filter(({ expected }) => expected !== null).map(({ entity }) => entity),
+  );
+  const names = [...(connector?.entities.keys() ?? [])];
+  const isTold = total > read && read > 0 && names.every((name) => told.has(name));
   const leftMs = ((total - read) * elapsedMs) / read;
   const seconds = Math.max(1, elapsedMs / 1000);
   const requests = sumOf(Object.values(journal?.statuses ?? {}));
@@ -291,6 +275,7 @@ function requestSection({ requests, statuses, slowestMs, pausedMs }: RunJournal)
   const numberOf = (pattern: RegExp): number =>
     sumOf(Object.entries(statuses).flatMap(([status, number]) => (pattern.test(status) ? [number] : [])));
   const refusals = Object.keys(statuses).filter((status) => refused.test(status));
+  const which = refusals.length === 0 ? '' : ` (${refusals.slice(0, 3).join(', ')})`;
   const broken = numberOf(/^(?:0|5\d\d)$/);
   const times = requests.map(({ ms }) => ms).toSorted((one, other) => one - other);
   const median = times[Math.floor(times.length / 2)] ?? 0;
@@ -300,10 +285,7 @@ function requestSection({ requests, statuses, slowestMs, pausedMs }: RunJournal)
       ['All', count(numberOf(/./))],
       ['Answered 2xx', count(numberOf(/^2/))],
       ['Asked to wait (429)', html`${count(numberOf(/^429$/))} <small>${waited}</small>`],
-      [
-        `Refused${refusals.length === 0 ? '' : ` (${refusals.slice(0, 3).join(', ')})`}`,
-        count(numberOf(refused)),
-      ],
+      [`Refused${which}`, count(numberOf(refused))],
       ...(broken === 0 ? [] : [['No answer or 5xx', count(broken)] as const]),
       ['Median time', html`${count(Math.round(median))} <small>ms, slowest ${duration(slowestMs)}</small>`],
     ])}`;
@@ -313,62 +295,47 @@ const refused = /^4(?!29)/;
 
 const mostWaits = 30;
 const waitNames = ['API', 'Rate limit', 'Sink'] as const;
+const waitColumns = ['Entity', ...numberTitles('num', waitNames), ['Mostly', 'o cut soft']] as const;
 
 /** Time by entity, the slowest first. */
 function waitSection({ waits }: RunJournal): SafeHtml | '' {
-  const timed = waits.map(({ entity, apiMs, limitMs, sinkMs }) => ({ entity, ms: [apiMs, limitMs, sinkMs] }));
-  const shown = timed
+  const shown = waits
+    .map(({ entity, apiMs, limitMs, sinkMs }) => ({ entity, ms: [apiMs, limitMs, sinkMs] }))
     .filter(({ ms }) => sumOf(ms) > 0)
-    .toSorted((one, other) => sumOf(other.ms) - sumOf(one.ms));
+    .toSorted((one, other) => sumOf(other.ms) - sumOf(one.ms))
+    .slice(0, mostWaits);
   if (shown.length === 0) return '';
-  const rows = shown
-    .slice(0, mostWaits)
-    .map(({ entity, ms }) => [
-      entity === '' ? 'checks' : entity,
-      ...ms.map((one) => (one < 1 ? '0' : duration(one))),
-      waitNames[ms.indexOf(Math.max(...ms))] ?? '',
-    ]);
-  const columns = [
-    'Entity',
-    ...waitNames.map((name) => [name, 'num'] as const),
-    ['Mostly', 'o cut soft'] as const,
-  ];
+  const rows = shown.map(({ entity, ms }) => [
+    entity === '' ? 'checks' : entity,
+    ...ms.map((one) => (one < 1 ? '0' : duration(one))),
+    waitNames[ms.indexOf(Math.max(...ms))] ?? '',
+  ]);
   return html`<h2>Where the time went</h2>
     <p class="soft">
       Requests and commits run beside each other: together they may have taken longer than the run.
     </p>
-    ${table('Where the time went', columns, rows)}`;
+    ${table('Where the time went', waitColumns, rows)}`;
 }
 
 type LogLine = RunJournal['lines'][number];
 
-function logSection(
-  { report }: RunSummary,
-  { requests, lines }: RunJournal,
-  onlyWarnings: boolean,
-): SafeHtml {
-  const ended: readonly LogLine[] =
-    report === null
-      ? []
-      : [{ at: Date.parse(report.finishedAt), level: 'info', text: `run ended: ${endText(report)}` }];
-  const all = [...requests.map(requestLine), ...lines, ...ended].toSorted((one, other) => one.at - other.at);
+function logSection({ report }: RunSummary, { requests, lines }: RunJournal, onlyWarnings: boolean) {
+  const ended =
+    report &&
+    ({ at: Date.parse(report.finishedAt), level: 'info', text: `run ended: ${endText(report)}` } as const);
+  const all = [...requests.map(requestLine), ...lines, ...(ended === null ? [] : [ended])].toSorted(
+    (one, other) => one.at - other.at,
+  );
   const warnings = all.filter(({ level }) => level !== 'info');
   return html`<div class="toolbar">
       <h2>Log</h2>
-      <nav class="chips" aria-label="Lines">
-        ${chip('?#log', 'All', all.length, !onlyWarnings)}
-        ${chip('?log=warnings#log', 'Warnings', warnings.length, onlyWarnings)}
-      </nav>
+      ${chips('Lines', [
+        ['?#log', 'All', !onlyWarnings, all.length],
+        ['?log=warnings#log', 'Warnings', onlyWarnings, warnings.length],
+      ])}
       <button class="low end o" data-copy="#log" hidden>Copy</button>
     </div>
     <pre class="log" id="log" tabindex="0">${(onlyWarnings ? warnings : all).map(logLine)}</pre>`;
-}
-
-function chip(address: string, name: string, number: number, isHere: boolean): SafeHtml {
-  const current = isHere ? html`aria-current="true"` : '';
-  return html`<a class="chip" href="${address}" ${current}
-    >${name} <span class="soft">${count(number)}</span></a
-  >`;
 }
 
 const levelLooks = { info: '', warn: 'warn word', error: 'bad word' } as const;
@@ -437,7 +404,7 @@ const runColumns: readonly TableColumn[] = [
   'Result',
   'Connector',
   ['Why', 'cut o'],
-  ...['Read', 'Written', 'Took'].map((title) => [title, 'num o'] as const),
+  ...numberTitles('num o', ['Read', 'Written', 'Took']),
 ];
 
 /** Runs of all connectors, newest first. */
@@ -454,14 +421,14 @@ export function runsPage(
     return `?${new URLSearchParams(parts).toString()}`;
   };
   const last = runs.length > runsOfPage ? runs[runsOfPage - 1] : undefined;
-  const chips = ([[null, all], ...inDay] as const).map(([of, number]) =>
-    chip(address({ state: of }), groupTitle(of), number, of === query.state),
+  const results = [[null, all] as const, ...inDay].map(
+    ([of, number]) => [address({ state: of }), groupTitle(of), of === query.state, number] as const,
   );
   const rows = runs.slice(0, runsOfPage).map((run) => runRow(run, world));
   const sums = ended.map(([of, number]) => `${count(number)} ${of === 'ok' ? 'OK' : of}`).toReversed();
   const main = html`${head(heading, sums.join(' · '))}
     <div class="toolbar">
-      <nav class="chips" aria-label="By result">${chips}</nav>
+      ${chips('By result', results)}
       <form class="end" role="search" aria-label="Filter">
         <input type="hidden" name="state" value="${query.state ?? ''}" />
         <label class="unseen" for="q">Connector contains</label>
@@ -494,13 +461,12 @@ function runRow(run: RunSummary, { nowMs }: PageWorld) {
           .slice(0, 2)
           .filter((one) => one !== '')
           .join(': ');
-  const why = printableWithin(text, 200);
   const ms = tookMs(run);
   const cells = [
     isToday ? second(startedAt) : moment(startedAt, nowMs),
     runState(run.state),
     html`<a href="runs/${run.run}">${connector}</a>`,
-    html`<span class="${reason === null ? 'soft' : ''}" title="${why}">${why}</span>`,
+    reasonCell(printableWithin(text, 200), reason === null),
     ...(report === null ? ['', ''] : [count(recordsRead(report)), count(rowsWritten(report))]),
     ms === null ? '' : tookText(ms),
   ];

@@ -11,7 +11,7 @@ import type { ActionName, NotedAction } from '../sinks/requests.ts';
 import { count, counted, duration, printable, printableWithin } from '../telemetry/format.ts';
 import { verbs } from './actions-page.ts';
 import { tookMs } from './bars.ts';
-import { dayTitle, minute, runState, state } from './layout.ts';
+import { chips, dayTitle, joined, list, minute, runState, state } from './layout.ts';
 
 /** Kinds of events that the address may choose, and their names on the page. */
 export const timelineKinds = ['runs', 'people', 'settings', 'fields'] as const;
@@ -42,43 +42,29 @@ export function timeline(of: Timeline, nowMs: number): SafeHtml {
   const all = entriesOf(of).toSorted((left, right) => (left.at < right.at ? 1 : left.at > right.at ? -1 : 0));
   const isMore =
     all.length > shown || [past.runs, past.actions, past.scopeChanges].some(({ length }) => length === shown);
-  const days = grouped(all.slice(0, shown), ({ at }) => at.slice(0, 10));
-  const link = (kind: Kind | null, more = ''): string =>
-    `${name}${kind === null && more === '' ? '' : '?'}${[...(kind === null ? [] : [`show=${kind}`]), ...(more === '' ? [] : [more])].join('&')}#timeline`;
+  const days = [...grouped(all.slice(0, shown), ({ at }) => at.slice(0, 10))].map(
+    ([day, entries]) =>
+      html`<div>
+        <h3>${dayTitle(day, nowMs)}</h3>
+        ${list(foldedEntries(entries), 'line')}
+      </div>`,
+  );
+  const link = (kind: Kind | null, more = ''): string => {
+    const query = [...(kind === null ? [] : [`show=${kind}`]), ...(more === '' ? [] : [more])].join('&');
+    return `${name}${query === '' ? '' : `?${query}`}#timeline`;
+  };
+  const kinds = [null, ...timelineKinds].map(
+    (kind) => [link(kind), titled(kind ?? 'all'), kind === show] as const,
+  );
+  const nothing = show === null ? 'Nothing has happened yet.' : 'Nothing of this kind.';
+  const older = link(show, `shown=${Math.min(mostShown, shown * 4)}`);
   return html`<section aria-label="Timeline">
     <div class="toolbar" id="timeline">
       <h2>Timeline</h2>
-      <nav class="chips" aria-label="Kind of event">
-        ${[null, ...timelineKinds].map(
-          (kind) =>
-            html`<a class="chip" href="${link(kind)}" ${kind === show ? html`aria-current="true"` : ''}
-              >${titled(kind ?? 'all')}</a
-            >`,
-        )}
-      </nav>
+      ${chips('Kind of event', kinds)}
     </div>
-    ${
-      days.size === 0
-        ? html`<p class="soft">${show === null ? 'Nothing has happened yet.' : 'Nothing of this kind.'}</p>`
-        : html`<div class="panel">
-            ${[...days].map(
-              ([day, entries]) =>
-                html`<div>
-                  <h3>${dayTitle(day, nowMs)}</h3>
-                  <ul class="line">
-                    ${foldedEntries(entries)}
-                  </ul>
-                </div>`,
-            )}
-          </div>`
-    }
-    ${
-      isMore && shown < mostShown
-        ? html`<p class="after">
-            <a href="${link(show, `shown=${Math.min(mostShown, shown * 4)}`)}">Show older</a>
-          </p>`
-        : ''
-    }
+    ${days.length === 0 ? html`<p class="soft">${nothing}</p>` : html`<div class="panel">${days}</div>`}
+    ${isMore && shown < mostShown ? html`<p class="after"><a href="${older}">Show older</a></p>` : ''}
   </section>`;
 }
 
@@ -86,9 +72,9 @@ interface Entry {
   readonly at: Instant;
   readonly state: SafeHtml;
   readonly text: SafeHtml;
-  readonly took: string;
+  readonly took?: string;
   /** An ordinary run, which may be folded. */
-  readonly isPlain: boolean;
+  readonly isPlain?: boolean;
 }
 
 function entriesOf({ past, show }: Timeline): readonly Entry[] {
@@ -121,18 +107,16 @@ function foldedEntries(entries: readonly Entry[]): SafeHtml[] {
   let plain: Entry[] = [];
   const flush = (): void => {
     const [newest, oldest] = [plain[0], plain.at(-1)];
-    if (newest === undefined || oldest === undefined || plain.length < leastFolded) {
-      lines.push(...plain.map(entryLine));
-    } else {
+    const own = plain.map(entryLine);
+    if (newest === undefined || oldest === undefined || plain.length < leastFolded) lines.push(...own);
+    else {
+      const what = html`${counted(plain.length, 'more run')}, all OK, ${minute(oldest.at)} to
+      ${minute(newest.at)}`;
       lines.push(
         html`<li>
           <details>
-            <summary>
-              ${counted(plain.length, 'more run')}, all OK, ${minute(oldest.at)} to ${minute(newest.at)}
-            </summary>
-            <ul class="line">
-              ${plain.map(entryLine)}
-            </ul>
+            <summary>${what}</summary>
+            ${list(own, 'line')}
           </details>
         </li>`,
       );
@@ -140,16 +124,17 @@ function foldedEntries(entries: readonly Entry[]): SafeHtml[] {
     plain = [];
   };
   for (const one of entries) {
-    if (!one.isPlain) {
+    if (one.isPlain === true) plain.push(one);
+    else {
       flush();
       lines.push(entryLine(one));
-    } else plain.push(one);
+    }
   }
   flush();
   return lines;
 }
 
-function entryLine({ at, state: shown, text, took }: Entry): SafeHtml {
+function entryLine({ at, state: shown, text, took = '' }: Entry): SafeHtml {
   return html`<li>
     <span class="soft">${minute(at)}</span>${shown}<span>${text}</span><span class="soft">${took}</span>
   </li>`;
@@ -209,8 +194,6 @@ function actionEntry({ at, who, action, entity, detail, run }: NotedAction): Ent
     text: html`${printable(who)}
     ${did}${entity === null ? '' : html` (<code>${printable(entity)}</code>)`}${why}
     ${run === null ? '' : html` <a href="../runs/${run}">Show the run</a>`}`,
-    took: '',
-    isPlain: false,
   };
 }
 
@@ -224,10 +207,7 @@ function scopeEntry({ startedAt, run, isOtherDefinition, added, left, changed }:
   return {
     at: startedAt,
     state: state('idle', 'Settings'),
-    text: html`<a href="../runs/${run}">The run</a>
-      ${facts.map((fact, index) => html`${index === 0 ? '' : '; '}${fact}`)}`,
-    took: '',
-    isPlain: false,
+    text: html`<a href="../runs/${run}">The run</a> ${joined(facts, '; ')}`,
   };
 }
 
@@ -235,31 +215,23 @@ const mostNamed = 5;
 
 function codes(names: readonly string[]): SafeHtml {
   const more = names.length - mostNamed;
-  return html`${names.slice(0, mostNamed).map((one, index) => html`${index === 0 ? '' : ', '}<code>${printable(one)}</code>`)}${more > 0 ? ` and ${count(more)} more` : ''}`;
+  const shown = names.slice(0, mostNamed).map((one) => html`<code>${printable(one)}</code>`);
+  return html`${joined(shown)}${more > 0 ? ` and ${count(more)} more` : ''}`;
 }
 
 /** Fields that came for the first time in one run. */
 function driftEntries(drift: readonly DriftRow[]): readonly Entry[] {
   const met = grouped(drift, ({ entity, kind, firstRun }) => `${entity} ${kind} ${firstRun}`);
-  return [...met.values()].flatMap(([first, ...others]) => {
+  return [...met.values()].flatMap((all) => {
+    const [first] = all;
     if (first === undefined) return [];
-    const all = [first, ...others];
     const names = all.map(({ entity, field, types }) =>
       field === '*' ? 'further ones' : `${entity}.${field} (${types.join(', ')})`,
     );
-    const what =
-      first.kind === 'misfit'
-        ? `Values that do not fit ${all.length === 1 ? 'the field' : 'the fields'}`
-        : `New ${all.length === 1 ? 'field' : 'fields'}`;
-    return [
-      {
-        at: first.firstSeenAt,
-        state: state('idle', 'Fields'),
-        text: html`${what} <code>${printable(firstNames(names, mostNamed))}</code>; all values are kept.
-          <a href="#fields">Show</a>`,
-        took: '',
-        isPlain: false,
-      },
-    ];
+    const fields = all.length === 1 ? 'field' : 'fields';
+    const what = first.kind === 'misfit' ? `Values that do not fit the ${fields}` : `New ${fields}`;
+    const named = html`<code>${printable(firstNames(names, mostNamed))}</code>`;
+    const text = html`${what} ${named}; all values are kept. <a href="#fields">Show</a>`;
+    return [{ at: first.firstSeenAt, state: state('idle', 'Fields'), text }];
   });
 }

@@ -1,10 +1,10 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
 import type { ConnectorHealth, Trouble } from '../app/connector-health.ts';
-import { nextRunOf } from '../app/connector-states.ts';
-import type { SignInState } from '../app/connector-states.ts';
+import { nextRunOf, type SignInState } from '../app/connector-states.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { ConnectorOverview, RunFacts } from '../sinks/ledger-reader.ts';
 import { count, counted, printable, printableWithin } from '../telemetry/format.ts';
+import { failureTexts } from '../wording/run-report-table.ts';
 import { actLink, type ActName, moment, momentText, type PageWorld, span } from './layout.ts';
 
 /* Why a connector has its health, in words for pages, and the one act that helps. */
@@ -33,7 +33,13 @@ export function troubleReason(trouble: Trouble, of: KnownConnector, world: PageW
 export function shortReason(of: KnownConnector, world: PageWorld): string {
   const { health, overview, connector } = of;
   const trouble = health.reason ?? health.troubles.find(({ isForPerson }) => isForPerson);
-  if (trouble !== undefined && health.word !== 'running') return shortTrouble(trouble, of, world);
+  if (trouble !== undefined && health.word !== 'running') {
+    const { what, short = what } = reasonOf(trouble, of, world);
+    const parts = short.split(mark);
+    return parts
+      .map((part) => (part.startsWith(momentMark) ? momentText(part.slice(1), world.nowMs) : part))
+      .join('');
+  }
   if (health.word === 'running') {
     const since = momentText(overview?.lastRun?.startedAt ?? world.nowMs, world.nowMs);
     return `${health.words.has('new') ? 'First sync' : 'Reads'} since ${since}`;
@@ -44,14 +50,6 @@ export function shortReason(of: KnownConnector, world: PageWorld): string {
   const unconfirmed = new Set(overview?.unconfirmed.map(({ entity }) => entity)).size;
   const entities = counted(connector.entities.size, 'entity', 'entities');
   return unconfirmed === 0 ? `${entities} complete` : `${entities} read, ${count(unconfirmed)} unconfirmed`;
-}
-
-function shortTrouble(trouble: Trouble, of: KnownConnector, world: PageWorld): string {
-  const { what, short = what } = reasonOf(trouble, of, world);
-  return short
-    .split(mark)
-    .map((part) => (part.startsWith(momentMark) ? momentText(part.slice(1), world.nowMs) : part))
-    .join('');
 }
 
 /** The one act that fixes the trouble, or a link to where a person decides; empty where it resolves on its own. */
@@ -71,10 +69,9 @@ export function helpingAct(
   root: string,
   look: '' | 'low' | 'primary',
 ) {
+  const act = acts[trouble.kind];
   // Another run would stop at the same account.
-  const isOther = trouble.kind === 'error' && trouble.code === 'IDENTITY_CHANGED';
-  const act = isOther ? undefined : acts[trouble.kind];
-  if (act === undefined) return null;
+  if (act === undefined || (trouble.kind === 'error' && trouble.code === 'IDENTITY_CHANGED')) return null;
   // No worker runs a paused connector.
   const isLeft = (overview?.paused ?? null) !== null && (act[0] === 'run-now' || act[0] === 'allow-deletes');
   return actLink(world, root, isLeft ? ['resume', 'Resume…'] : act, { connector: connector.name }, look);
@@ -113,30 +110,44 @@ function reasonOf(trouble: Trouble, of: KnownConnector, { program, nowMs }: Page
   const { name } = of.connector;
   const command = (text: string): string => code(`${program} ${text}`);
   switch (trouble.kind) {
-    case 'withheld':
-    case 'pending':
-    case 'quarantine':
-    case 'withheld-by-age':
-    case 'part-missing':
-      return aboutRows(trouble, command(`prune ${name} --allow-deletes`));
+    case 'withheld': {
+      const { rows, entities } = trouble;
+      const [looks, are] = rows === 1 ? ['looks', 'It is'] : ['look', 'They are'];
+      const what = `${counted(rows, 'row')} of ${codes(entities)} ${looks} deleted`;
+      return { what, next: `${are} kept until you decide.` };
+    }
+    case 'pending': {
+      const what = `${counted(trouble.rows, 'row')} of ${codes(trouble.entities)} may be deleted`;
+      return { what, next: `Later runs check ${trouble.rows === 1 ? 'it' : 'them'}.` };
+    }
+    case 'quarantine': {
+      const what = `${counted(trouble.records, 'record')} of the last run could not be stored`;
+      return { what, next: `${trouble.records === 1 ? 'It is' : 'They are'} kept in quarantine.` };
+    }
+    case 'withheld-by-age': {
+      const { items, entities } = trouble;
+      const are = items === 1 ? 'is' : 'are';
+      const what = `${counted(items, 'item')} of ${codes(entities)} ${are} older than the config keeps`;
+      const next = `That is more than the guards let go at once. ${command(`prune ${name} --allow-deletes`)} removes all of it.`;
+      return { what, next };
+    }
+    case 'part-missing': {
+      const what = `${counted(trouble.listings, 'listing')} of ${codes(trouble.entities)} may lack records`;
+      return { what, next: 'The next run reads more.' };
+    }
     case 'credentials':
     case 'error':
     case 'retried':
-      return aboutFailure(trouble, of, nowMs);
+    case 'schema':
+      return aboutFailure(trouble, of, command(`schema diff ${name}`), nowMs);
     case 'sign-in':
       return aboutSignIn(trouble.signIn, command(`login ${name}`));
-    case 'schema':
-      return {
-        what: 'The records have fields that the definition does not declare',
-        next: `The config stops a run at them. ${command(`schema diff ${name}`)} has lines to declare them.`,
-      };
     case 'fields':
       return aboutFields(trouble.fields);
-    case 'purge':
-      return {
-        what: 'A purge is not finished',
-        next: `The sink or a target may still hold what was purged. ${command(`prune ${name}`)} finishes it.`,
-      };
+    case 'purge': {
+      const next = `The sink or a target may still hold what was purged. ${command(`prune ${name}`)} finishes it.`;
+      return { what: 'A purge is not finished', next };
+    }
     case 'throttled':
       return { what: `Waits until ${at(trouble.until)}, as the service asked`, next: 'Then it resumes.' };
     case 'interrupted':
@@ -148,70 +159,41 @@ function reasonOf(trouble: Trouble, of: KnownConnector, { program, nowMs }: Page
     case 'late':
       return aboutLateness(trouble, of, nowMs);
     case 'paused': {
-      const { who, since, reason } = trouble;
-      const by = who === null ? '' : `by ${printable(who)} `;
-      return { what: `Paused ${by}since ${at(since)}: ${printable(reason)}` };
+      const by = trouble.who === null ? '' : `by ${printable(trouble.who)} `;
+      return { what: `Paused ${by}since ${at(trouble.since)}: ${printable(trouble.reason)}` };
     }
   }
 }
 
 type Of<Kind extends Trouble['kind']> = Extract<Trouble, { readonly kind: Kind }>;
 
-function aboutRows(
-  trouble: Of<'withheld' | 'pending' | 'quarantine' | 'withheld-by-age' | 'part-missing'>,
-  prune: string,
-): Reason {
-  switch (trouble.kind) {
-    case 'withheld': {
-      const { rows, entities } = trouble;
-      const [looks, are] = rows === 1 ? ['looks', 'It is'] : ['look', 'They are'];
-      const what = `${counted(rows, 'row')} of ${codes(entities)} ${looks} deleted`;
-      return { what, next: `${are} kept until you decide.` };
-    }
-    case 'pending': {
-      const them = trouble.rows === 1 ? 'it' : 'them';
-      const what = `${counted(trouble.rows, 'row')} of ${codes(trouble.entities)} may be deleted`;
-      return { what, next: `Later runs check ${them}.` };
-    }
-    case 'quarantine': {
-      const are = trouble.records === 1 ? 'It is' : 'They are';
-      const what = `${counted(trouble.records, 'record')} of the last run could not be stored`;
-      return { what, next: `${are} kept in quarantine.` };
-    }
-    case 'withheld-by-age': {
-      const { items, entities } = trouble;
-      const are = items === 1 ? 'is' : 'are';
-      const what = `${counted(items, 'item')} of ${codes(entities)} ${are} older than the config keeps`;
-      return { what, next: `That is more than the guards let go at once. ${prune} removes all of it.` };
-    }
-    case 'part-missing': {
-      const what = `${counted(trouble.listings, 'listing')} of ${codes(trouble.entities)} may lack records`;
-      return { what, next: 'The next run reads more.' };
-    }
-  }
-}
-
 function aboutFailure(
-  trouble: Extract<Trouble, { readonly code: unknown }>,
-  of: KnownConnector,
+  { kind, code, entities, message: detail = '' }: Extract<Trouble, { readonly code: unknown }>,
+  { connector, overview, runs }: KnownConnector,
+  diff: string,
   nowMs: number,
 ): Reason {
-  const since = failedSince(of.runs);
-  const part = trouble.entities === undefined ? '' : ` for ${codes(trouble.entities)}`;
+  const since = failedSince(runs);
+  const part = entities === undefined ? '' : ` for ${codes(entities)}`;
   const fails = `${part}${since === null ? '' : ` since ${at(since)}`}`;
-  const detail = trouble.message ?? '';
-  if (trouble.kind === 'retried') {
-    const next = nextRunOf(of.connector, of.overview, nowMs);
-    const when = next.kind === 'at' ? ` at ${at(next.at)}` : '';
-    const what = `The API did not answer as expected${fails}`;
-    return { what, short: `${what}; tries again${when}`, detail, next: `The next run tries again${when}.` };
+  const text = failureTexts[code] ?? '';
+  switch (kind) {
+    case 'schema':
+      return { what: text, next: `The config stops a run at them. ${diff} has lines to declare them.` };
+    case 'retried': {
+      const next = nextRunOf(connector, overview, nowMs);
+      const when = next.kind === 'at' ? ` at ${at(next.at)}` : '';
+      const what = `The API did not answer as expected${fails}`;
+      return { what, short: `${what}; tries again${when}`, detail, next: `The next run tries again${when}.` };
+    }
+    case 'error':
+      return { what: `Runs stop on an error${fails}`, short: printableWithin(detail, 100), detail };
+    case 'credentials': {
+      const isRight = code === 'FORBIDDEN';
+      const next = isRight ? 'Grant it at the service.' : 'Renew them, then check again.';
+      return { what: `${text}${fails}`, detail, next };
+    }
   }
-  if (trouble.kind === 'error') {
-    return { what: `Runs stop on an error${fails}`, short: printableWithin(detail, 100), detail };
-  }
-  return trouble.code === 'FORBIDDEN'
-    ? { what: `The credentials lack a right${fails}`, detail, next: 'Grant it at the service.' }
-    : { what: `The service refuses the credentials${fails}`, detail, next: 'Renew them, then check again.' };
 }
 
 /** Start of the failing runs up to the newest; null: the newest did not fail, or an older run may have begun it. */
@@ -230,19 +212,16 @@ function aboutSignIn({ state, account, why }: SignInState, login: string): Reaso
 function aboutFields(fields: Of<'fields'>['fields']): Reason {
   const entities = [...new Set(fields.map(({ entity }) => entity))];
   const misfits = fields.filter(({ kind }) => kind === 'misfit').length;
-  const number = fields.length;
+  const number = counted(fields.length, 'field');
   const what =
     misfits === 0
-      ? `${counted(number, 'new field')} in ${codes(entities)}`
-      : misfits === number
-        ? `Values of ${counted(number, 'field')} in ${codes(entities)} do not fit`
-        : `${counted(number, 'field')} in ${codes(entities)} are not as declared`;
+      ? `${counted(fields.length, 'new field')} in ${codes(entities)}`
+      : misfits === fields.length
+        ? `Values of ${number} in ${codes(entities)} do not fit`
+        : `${number} in ${codes(entities)} are not as declared`;
   const names = fields.map(({ field }) => (field === '*' ? 'further ones' : field));
-  return {
-    what: `${what}: ${codes(names)}`,
-    short: `${what}; all values are kept`,
-    next: 'All values are kept.',
-  };
+  const next = 'All values are kept.';
+  return { what: `${what}: ${codes(names)}`, short: `${what}; all values are kept`, next };
 }
 
 function aboutLateness(trouble: Of<'late'>, { connector, overview }: KnownConnector, nowMs: number): Reason {

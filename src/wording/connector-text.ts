@@ -2,7 +2,6 @@ import type { ConnectorHealth, Trouble } from '../app/connector-health.ts';
 import type { SignInState } from '../app/connector-states.ts';
 import type { Explanation } from '../app/explain-row.ts';
 import { instant, type Instant } from '../core/clock.ts';
-import type { ErrorCode } from '../core/errors.ts';
 import type { EntityName } from '../core/names.ts';
 import type { Entity } from '../definitions/definition.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
@@ -20,31 +19,14 @@ interface TextStyle {
   readonly nowMs: number;
 }
 
-/** As text, with commands in double quotes. */
-export function troubleLine(trouble: Trouble, connector: string, style: TextStyle): string {
-  return troubleParts(trouble, connector, style)
-    .map((part, index) => (index % 2 === 0 ? part : `"${part}"`))
-    .join('');
-}
-
 /** The reason for a connector's health word; null if it needs none. */
 export function reasonLine({ reason }: Pick<ConnectorHealth, 'reason'>, connector: string, style: TextStyle) {
   return reason === null ? null : troubleLine(reason, connector, style);
 }
 
-/** The problem and its solution, alternately a text and a command. */
-function troubleParts(trouble: Trouble, connector: string, style: TextStyle): readonly string[] {
-  // No character that `printable` leaves.
-  const mark = '\u0000';
-  return textOf(trouble, connector, style, (text) => `${mark}${style.program} ${text}${mark}`).split(mark);
-}
-
-function textOf(
-  trouble: Trouble,
-  connector: string,
-  { program, nowMs }: TextStyle,
-  command: (text: string) => string,
-): string {
+/** The problem and its solution, with commands in double quotes. */
+export function troubleLine(trouble: Trouble, connector: string, { program, nowMs }: TextStyle): string {
+  const command = (text: string): string => `"${program} ${text}"`;
   switch (trouble.kind) {
     case 'withheld': {
       const { rows } = trouble;
@@ -103,7 +85,7 @@ function textOf(
 const mostOfMessage = 300;
 
 /** A message says what to do, where the code alone does not. */
-function because({ message }: { readonly code: ErrorCode; readonly message?: string }): string {
+function because({ message }: { readonly message: string | undefined }): string {
   return message === undefined ? '' : `: ${printableWithin(message, mostOfMessage).replace(/\.$/, '')}`;
 }
 

@@ -21,17 +21,23 @@ import { count, counted, duration, printable } from '../telemetry/format.ts';
  * has no row for entities that it did not reach; empty if there is no other.
  */
 export function runTable(report: RunReport, isVerbose: boolean) {
-  const total = report.entities.reduce((sum, { counts }) => addCounts(sum, counts), noCounts);
-  const pages = report.entities.reduce((sum, entity) => sum + entity.pages, 0);
-  const deleted = report.entities.reduce((sum, entity) => sum + entity.deleted, 0);
-  const shown = report.entities.filter(
-    (entity) => report.outcome !== 'failed' || entity.counts.fetched + entity.deleted + entity.pages > 0,
+  const { entities, outcome } = report;
+  const total = entities.reduce((sum, { counts }) => addCounts(sum, counts), noCounts);
+  const shown = entities.filter(
+    (entity) => outcome !== 'failed' || entity.counts.fetched + entity.deleted + entity.pages > 0,
   );
-  const rows = shown.map((entity) => entityRow(entity, report, isVerbose));
+  const sums = numbers(total, sumOf(entities, 'deleted'), sumOf(entities, 'pages'));
   return {
     columns,
-    rows: rows.length === 0 ? [] : [...rows, ['total', ...numbers(total, deleted, pages), '', '', '']],
+    rows: [
+      ...shown.map((entity) => entityRow(entity, report, isVerbose)),
+      ...(shown.length === 0 ? [] : [['total', ...sums, '', '', '']]),
+    ],
   };
+}
+
+function sumOf<Name extends string>(all: readonly Readonly<Record<Name, number>>[], name: Name): number {
+  return all.reduce((sum, one) => sum + one[name], 0);
 }
 
 const columns = [
@@ -82,7 +88,8 @@ type Reason = readonly [what: string, why: string, then: string];
 
 export const resumes = 'What it stored is kept. The next run resumes from there.';
 
-const failureTexts: Readonly<Record<string, string>> = {
+/** Texts for a person, by the code of the error. */
+export const failureTexts: Readonly<Record<string, string>> = {
   AUTH_FAILED: 'The service refuses the credentials',
   FORBIDDEN: 'The credentials lack a right',
   IDENTITY_CHANGED: 'The records belong to another account than the stored rows',
@@ -117,10 +124,7 @@ export function runReason(
   }
   const kept = entities.filter(({ withheld }) => withheld > 0);
   if (kept.length > 0) {
-    const rows = counted(
-      kept.reduce((sum, { withheld }) => sum + withheld, 0),
-      'row',
-    );
+    const rows = counted(sumOf(kept, 'withheld'), 'row');
     const names = kept.map(({ entity }) => entity).join(', ');
     return [`${rows} of ${names} seem to be deleted`, '', 'They are kept until you decide.'];
   }
@@ -143,10 +147,11 @@ function costs({ calls, retries, waitedMs, bytes, rate }: RunReport): string {
 /** Empty if the config sets the rate. */
 function rateText(rate: RunReport['rate']): string {
   if (rate === undefined) return '';
-  const most = ` (at most ${rate.requestsPerSecond} a second, `;
-  return rate.by === 'api'
-    ? `${most}as the API states)`
-    : `${most}the limit of the connector type; rateLimit of the config changes it)`;
+  const by =
+    rate.by === 'api'
+      ? 'as the API states'
+      : 'the limit of the connector type; rateLimit of the config changes it';
+  return ` (at most ${rate.requestsPerSecond} a second, ${by})`;
 }
 
 function entityRow(entity: EntityReport, report: RunReport, isVerbose: boolean): readonly string[] {
@@ -155,7 +160,7 @@ function entityRow(entity: EntityReport, report: RunReport, isVerbose: boolean):
   const listings = listingsOf(entity);
   const isQuiet = wasQuiet(entity, report);
   // Rows made of an entity's elements have neither pages nor listings.
-  const hasListings = isListed(entity);
+  const hasListings = listings + pages + entity.setAside > 0;
   const isChanges = entity.completeness === 'complete' && entity.incremental > 0;
   const completeness = isChanges ? 'changes only' : completenessTexts[entity.completeness];
   const complete = isQuiet || !hasListings ? '' : completeness;
@@ -189,8 +194,12 @@ function numbers(
 
 function notes({ counts, ...entity }: EntityReport, { partMissing }: RunReport): string {
   const found = partMissing.find((one) => one.entity === entity.entity)?.listings ?? 0;
-  const { extraFields } = entity;
+  const { extraFields, incremental } = entity;
+  const listings = listingsOf(entity);
+  // If all listings were read incrementally, the column `complete` says so.
+  const inFull = incremental > 0 ? listings - incremental : 0;
   const facts: readonly (readonly [number, string])[] = [
+    [inFull, `of ${counted(listings, 'listing')} in full`],
     [entity.setAside, 'failed'],
     [entity.withdrawn, 'missed an existing record, to be read again'],
     [found, 'part missing'],
@@ -203,24 +212,7 @@ function notes({ counts, ...entity }: EntityReport, { partMissing }: RunReport):
     [entity.depthLimited, 'below the depth limit'],
     [entity.foreign, 'already stored under another parent'],
   ];
-  const noted = facts.flatMap(([number, what]) => (number > 0 ? [`${count(number)} ${what}`] : []));
-  return [...changesOnly(entity), ...noted].join(', ');
-}
-
-/**
- * Number of listings read in full if only some were read incrementally. If all were, the column `complete` shows it.
- */
-function changesOnly(entity: Pick<EntityReport, 'incremental' | 'proofs'>): readonly string[] {
-  const { incremental } = entity;
-  const listings = listingsOf(entity);
-  return incremental > 0 && incremental < listings
-    ? [`${count(listings - incremental)} of ${counted(listings, 'listing')} in full`]
-    : [];
-}
-
-/** True if it has pages and listings. */
-function isListed(entity: EntityReport): boolean {
-  return listingsOf(entity) + entity.pages + entity.setAside > 0;
+  return facts.flatMap(([number, what]) => (number > 0 ? [`${count(number)} ${what}`] : [])).join(', ');
 }
 
 function listingsOf({ proofs }: Pick<EntityReport, 'proofs'>): number {
@@ -289,34 +281,37 @@ export function doubtText(doubt: Doubt): string {
 }
 
 function adviceLines(entity: string, doubt: Doubt, runs: number): readonly string[] {
-  if (doubt.kind === 'collision') {
-    const parts = [...Object.keys(doubt.params ?? {}), ...Object.keys(doubt.key ?? {})].join(', ');
-    return [
-      '  one row stands for all of them, so rows are missing: the key lacks what tells the listings apart. Write',
-      `  key: [${printable(parts)}] in the definition, and "inject" of the parent fills what no record has`,
-    ];
+  switch (doubt.kind) {
+    case 'collision': {
+      const parts = [...Object.keys(doubt.params ?? {}), ...Object.keys(doubt.key ?? {})].join(', ');
+      return [
+        '  one row stands for all of them, so rows are missing: the key lacks what tells the listings apart. Write',
+        `  key: [${printable(parts)}] in the definition, and "inject" of the parent fills what no record has`,
+      ];
+    }
+    case 'cut':
+      return [
+        '  what it shows is stored, later changes too; nothing is deleted. If it can sort the other way round, name',
+        '  the parameters in "cut: { reversed }" of the definition; else read it in parts, such as by parents',
+      ];
+    case 'repeats':
+      return [
+        '  if the service ignores the parameter of the page, the rest is missing: see in its answer how it pages;',
+        '  only if it is known to repeat its last page, say "end: repeats" in the pagination of the definition',
+      ];
+    case 'behind':
+      return [
+        `  if they are gone at the service: "connector-sync reset" of ${entity} makes the next sync read it as new. Its`,
+        '  rows stay, and the guards ask before that many are marked as deleted',
+      ];
+    case 'total':
+      if (runs < runsBeforeAdvice) return [];
+      return [
+        `  ${runs} runs in a row: if its count is wrong, set "totals: ignore" for ${entity} in the config`,
+      ];
+    case 'shuffled':
+      return [];
   }
-  if (doubt.kind === 'cut') {
-    return [
-      '  what it shows is stored, later changes too; nothing is deleted. If it can sort the other way round, name',
-      '  the parameters in "cut: { reversed }" of the definition; else read it in parts, such as by parents',
-    ];
-  }
-  if (doubt.kind === 'repeats') {
-    return [
-      '  if the service ignores the parameter of the page, the rest is missing: see in its answer how it pages;',
-      '  only if it is known to repeat its last page, say "end: repeats" in the pagination of the definition',
-    ];
-  }
-  if (doubt.kind === 'behind') {
-    return [
-      `  if they are gone at the service: "connector-sync reset" of ${entity} makes the next sync read it as new. Its`,
-      '  rows stay, and the guards ask before that many are marked as deleted',
-    ];
-  }
-  return doubt.kind !== 'total' || runs < runsBeforeAdvice
-    ? []
-    : [`  ${runs} runs in a row: if its count is wrong, set "totals: ignore" for ${entity} in the config`];
 }
 
 type MissingOf = Pick<EntityReport, 'entity' | 'withheld' | 'withheldBecause' | 'withholding' | 'pending'>;
@@ -338,12 +333,9 @@ function toConfirmLines({ entities, confirmation }: RunReport): readonly string[
   const waiting = entities.filter(({ toConfirm }) => toConfirm > 0);
   if (waiting.length === 0 || confirmation === undefined) return [];
   const { callsPerRun } = confirmation;
-  const rows = waiting.reduce((sum, { toConfirm }) => sum + toConfirm, 0);
-  const parts = waiting.map(({ entity, toConfirm }) => `${count(toConfirm)} of ${entity}`);
-  const runs = counted(Math.ceil(rows / callsPerRun), 'run');
-  return [
-    `still to be asked for by get: ${parts.join(', ')}, in ${runs} of up to ${counted(callsPerRun, 'call')}`,
-  ];
+  const runs = counted(Math.ceil(sumOf(waiting, 'toConfirm') / callsPerRun), 'run');
+  const parts = waiting.map(({ entity, toConfirm }) => `${count(toConfirm)} of ${entity}`).join(', ');
+  return [`still to be asked for by get: ${parts}, in ${runs} of up to ${counted(callsPerRun, 'call')}`];
 }
 
 /** Deletes that a connector's last run withheld, and rows that later runs still have to check. */
@@ -356,9 +348,8 @@ export function missingLines(
   const withheld = (report?.entities ?? []).filter(
     (one) => one.withheld > 0 && (missing.get(one.entity) ?? 0) > 0,
   );
-  const shown = withheld.reduce((sum, one) => sum + one.withheld, 0);
   // A row that is missing is still among the rows.
-  const others = [...missing.values()].reduce((sum, rows) => sum + rows, 0) - shown;
+  const others = [...missing.values()].reduce((sum, rows) => sum + rows, 0) - sumOf(withheld, 'withheld');
   const lines = withheldLines(name, withheld, program);
   if (others <= 0) return lines;
   return [

@@ -138,7 +138,7 @@ notify: { ops: { type: webhook, url: "${receiver.url}" } }
       (await ui.get('/')).body.toLowerCase(),
       (name) =>
         new RegExp(
-          `<td><span class="state [\\w ]+">(\\w+)</span></td>\\s*<th scope="row"><a href="connectors/${name}">`,
+          `<td\\s*><span class="state [\\w ]+">(\\w+)</span></td>\\s*<th scope="row"\\s*><a href="connectors/${name}">`,
         ),
     ),
     'connector page': pages,

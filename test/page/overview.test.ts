@@ -33,7 +33,7 @@ interface Row {
 }
 
 function rowsOf(body: string): readonly Row[] {
-  return [...(body.split('<tbody>')[1] ?? '').matchAll(/<tr>([\s\S]*?)<\/tr>/g)].map(([, row = '']) => {
+  return [...(body.split('<tbody>')[1] ?? '').matchAll(/<tr[^>]*>([\s\S]*?)<\/tr>/g)].map(([, row = '']) => {
     const cells = row.split(/<\/t[dh]>/).map(textOf);
     const [health = '', named = '', why = '', age = '', , , next = ''] = cells;
     return { health, name: named.split(' ')[0] ?? '', why, age, next };
