@@ -1,4 +1,5 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
+import * as z from 'zod';
 import { countWords, healthOf } from '../app/connector-health.ts';
 import { nextRunOf, overviewOf, readSignIns } from '../app/connector-states.ts';
 import { askSink, type WatchedSinks } from '../app/watch-sinks.ts';
@@ -16,12 +17,16 @@ import {
   head,
   healthState,
   healthTitle,
+  hiddenFields,
   joined,
   mayAct,
   moment,
   page,
   type PageWorld,
+  param,
   reasonCell,
+  searchBox,
+  searchOf,
   span,
   state,
   table,
@@ -143,10 +148,7 @@ function healingLine(healing: readonly ListedConnector[], isMore: boolean, { now
 
 function listSection(data: OverviewData, world: PageWorld): SafeHtml {
   const { query, total, pages } = data;
-  const hidden = Object.entries({
-    state: query.state ?? '',
-    sort: query.sort === 'health' ? '' : query.sort,
-  });
+  const { state, sort } = kept(query);
   const list = html`${connectorsTable(data, world)} ${pages === 1 ? '' : pageLinks(data)}
     <p class="key after o">
       <span>Line below the age: how much of the limit is used</span>
@@ -160,17 +162,8 @@ function listSection(data: OverviewData, world: PageWorld): SafeHtml {
       <h2 id="all" class="unseen">All connectors</h2>
       ${healthChips(data)}
       <form class="end" action="./" role="search" aria-label="Filter">
-        <label class="unseen" for="q">Name or type contains</label>
-        <input
-          id="q"
-          name="q"
-          type="search"
-          value="${query.q}"
-          placeholder="Name or type"
-          size="14"
-          autocomplete="off"
-        />
-        ${hidden.map(([name, value]) => (value === '' ? '' : html`<input type="hidden" name="${name}" value="${value}" />`))}
+        ${searchBox('q', 'Name or type contains', { value: query.q, placeholder: 'Name or type', size: '14' })}
+        ${hiddenFields({ state, sort })}
       </form>
       ${total === 0 ? '' : actsMenu(data, world)}
     </div>
@@ -306,29 +299,32 @@ function pageLinks({ query, pages }: OverviewData): SafeHtml {
   </nav>`;
 }
 
-/** The address of the overview with a changed query; default values are left out. */
+/** The address of the overview with a changed query. */
 function linkTo(query: OverviewQuery, change: Partial<OverviewQuery>): string {
-  const { q, state, sort, page: at } = { ...query, ...change };
-  const all = { q, state: state ?? '', sort: sort === 'health' ? '' : sort, page: at === 1 ? '' : `${at}` };
-  const kept = Object.entries(all).filter(([, value]) => value !== '');
-  return kept.length === 0 ? './' : `./?${new URLSearchParams(kept).toString()}`;
+  return `./${searchOf(kept({ ...query, ...change }))}`;
 }
 
-/** The query in the address, as `?q=news&state=failed&sort=age&page=2`. */
-export interface OverviewQuery {
-  /** Part of a connector's name, or of its definition's or sink's; empty: all. */
-  readonly q: string;
-  readonly state: OverviewState | null;
-  readonly sort: OverviewSort;
-  /** From 1. */
-  readonly page: number;
+/** The parts of an address; default values are empty. */
+function kept({ q, state, sort, page: at }: OverviewQuery) {
+  return { q, state: state ?? '', sort: sort === 'health' ? '' : sort, page: at === 1 ? '' : String(at) };
 }
 
 /** A health word, or the connectors that need a person. */
 export const overviewStates = [...healthWords, 'needs-you'] as const;
-type OverviewState = (typeof overviewStates)[number];
-export const overviewSorts = ['health', 'name', 'age', 'rows', 'run', 'next'] as const;
-type OverviewSort = (typeof overviewSorts)[number];
+const sorts = ['health', 'name', 'age', 'rows', 'run', 'next'] as const;
+
+/**
+ * The query in the address, as `?q=news&state=failed&sort=age&page=2`. `q`: part of a connector's name, or of its
+ * definition's or sink's.
+ */
+export const overviewQuery = z.object({
+  q: param.text,
+  state: param.oneOf(overviewStates),
+  sort: param.oneOf(sorts).transform((sort) => sort ?? 'health'),
+  page: param.number(1, 1_000_000),
+});
+type OverviewQuery = z.output<typeof overviewQuery>;
+type OverviewSort = OverviewQuery['sort'];
 
 const perPage = 50;
 

@@ -30,8 +30,8 @@ import {
 } from './layout.ts';
 import { dataListPage, dataPage, findPage, firstEntity, readDataQuery, wholeValue } from './data-page.ts';
 import { liveRoute } from '../monitor/live-stream.ts';
-import { emptyPage, overviewPage, overviewSorts, overviewStates, readOverviewPage } from './overview-page.ts';
-import { readRunsPage, runGroups, runPage, runsPage } from './run-page.ts';
+import { emptyPage, overviewPage, overviewQuery, readOverviewPage } from './overview-page.ts';
+import { readRunsPage, runPage, runsPage, runsQuery } from './run-page.ts';
 import { targetPage, targetsPage, watchTargets } from './target-page.ts';
 import { leastShown, mostShown, timelineKinds } from './timeline.ts';
 
@@ -324,13 +324,6 @@ function closedPage(root: string, world: PageWorld): string {
   return page({ title: 'Closed', root, at: null, main, isLive: false }, world);
 }
 
-const overviewQuery = z.object({
-  q: param.text,
-  state: param.oneOf(overviewStates),
-  sort: param.oneOf(overviewSorts).transform((sort) => sort ?? 'health'),
-  page: param.number(1, 1_000_000),
-});
-const runsQuery = z.object({ q: param.text, before: param.text, state: param.oneOf(runGroups) });
 const connectorQuery = z.object({
   shown: param.number(leastShown, mostShown),
   show: param.oneOf(timelineKinds),

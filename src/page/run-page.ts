@@ -1,4 +1,5 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
+import * as z from 'zod';
 import type { readRunDetails } from '../app/find-run.ts';
 import { recordsRead, rowsWritten } from '../app/run-totals.ts';
 import { hasWritten } from '../app/undo-run.ts';
@@ -27,15 +28,19 @@ import {
   crumbs,
   facts,
   head,
+  hiddenFields,
   joined,
   maySeeValues,
   moment,
   momentText,
   page,
   type PageWorld,
+  param,
   reasonCell,
   runLook,
   runState,
+  searchBox,
+  searchOf,
   second,
   span,
   state,
@@ -362,14 +367,11 @@ const statesOf = {
   interrupted: ['interrupted'],
   ok: ['ok'],
 } as const satisfies Readonly<Record<string, readonly RunSummary['state'][]>>;
-export const runGroups = ['running', 'failed', 'incomplete', 'interrupted', 'ok'] as const;
+const runGroups = ['running', 'failed', 'incomplete', 'interrupted', 'ok'] as const;
 
-export interface RunsQuery {
-  readonly q: string;
-  readonly state: (typeof runGroups)[number] | null;
-  /** Id of the run before which the page begins; empty: the newest. */
-  readonly before: string;
-}
+/** The query in the address. `before`: id of the run before which the page begins; empty: the newest. */
+export const runsQuery = z.object({ q: param.text, state: param.oneOf(runGroups), before: param.text });
+type RunsQuery = z.output<typeof runsQuery>;
 
 const runsOfPage = 100;
 const dayMs = 24 * 60 * 60 * 1_000;
@@ -415,11 +417,8 @@ export function runsPage(
   const all = sumOf(inDay.map(([, number]) => number));
   const heading = `${count(inDay[0]?.[1] ?? 0)} running, ${counted(all, 'run')} in 24 h`;
   const ended = inDay.slice(1).filter(([, number]) => number > 0);
-  const address = (change: Partial<RunsQuery>): string => {
-    const { q, state: group, before } = { ...query, before: '', ...change };
-    const parts = Object.entries({ q, state: group ?? '', before }).filter(([, value]) => value !== '');
-    return `?${new URLSearchParams(parts).toString()}`;
-  };
+  const address = (change: Partial<RunsQuery>): string =>
+    `runs${searchOf({ ...query, before: '', ...change })}`;
   const last = runs.length > runsOfPage ? runs[runsOfPage - 1] : undefined;
   const results = [[null, all] as const, ...inDay].map(
     ([of, number]) => [address({ state: of }), groupTitle(of), of === query.state, number] as const,
@@ -430,9 +429,8 @@ export function runsPage(
     <div class="toolbar">
       ${chips('By result', results)}
       <form class="end" role="search" aria-label="Filter">
-        <input type="hidden" name="state" value="${query.state ?? ''}" />
-        <label class="unseen" for="q">Connector contains</label>
-        <input id="q" name="q" type="search" placeholder="Connector" size="14" value="${query.q}" />
+        ${hiddenFields({ state: query.state ?? '' })}
+        ${searchBox('q', 'Connector contains', { value: query.q, placeholder: 'Connector', size: '14' })}
       </form>
     </div>
     ${unreadable.map(

@@ -11,7 +11,7 @@ import type { ActionName, NotedAction } from '../sinks/requests.ts';
 import { count, counted, duration, printable, printableWithin } from '../telemetry/format.ts';
 import { verbs } from './actions-page.ts';
 import { tookMs } from './bars.ts';
-import { chips, dayTitle, joined, list, minute, runState, state } from './layout.ts';
+import { chips, dayTitle, joined, list, minute, runState, searchOf, state } from './layout.ts';
 
 /** Kinds of events that the address may choose, and their names on the page. */
 export const timelineKinds = ['runs', 'people', 'settings', 'fields'] as const;
@@ -49,15 +49,13 @@ export function timeline(of: Timeline, nowMs: number): SafeHtml {
         ${list(foldedEntries(entries), 'line')}
       </div>`,
   );
-  const link = (kind: Kind | null, more = ''): string => {
-    const query = [...(kind === null ? [] : [`show=${kind}`]), ...(more === '' ? [] : [more])].join('&');
-    return `${name}${query === '' ? '' : `?${query}`}#timeline`;
-  };
+  const link = (kind: Kind | null, more = ''): string =>
+    `${name}${searchOf({ show: kind, shown: more })}#timeline`;
   const kinds = [null, ...timelineKinds].map(
     (kind) => [link(kind), titled(kind ?? 'all'), kind === show] as const,
   );
   const nothing = show === null ? 'Nothing has happened yet.' : 'Nothing of this kind.';
-  const older = link(show, `shown=${Math.min(mostShown, shown * 4)}`);
+  const older = link(show, String(Math.min(mostShown, shown * 4)));
   return html`<section aria-label="Timeline">
     <div class="toolbar" id="timeline">
       <h2>Timeline</h2>
