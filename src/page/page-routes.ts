@@ -53,7 +53,6 @@ const files = [
   ['style.css', 'text/css; charset=utf-8'],
   ['console.js', 'text/javascript; charset=utf-8'],
   ['icon.svg', 'image/svg+xml'],
-  ['robots.txt', 'text/plain; charset=utf-8'],
 ] as const;
 
 /**
@@ -236,13 +235,16 @@ interface OpenRoutes extends PageServer {
   readonly world: (request: FastifyRequest) => PageWorld;
 }
 
-/** Public routes: files, login and logout. */
+/** Public routes: files, login and logout, and the instructions for robots. */
 function openRoutes(server: FastifyInstance, at: OpenRoutes): void {
   const { access } = at;
   for (const [file, type] of files) {
     const text = readFileSync(copiedFile(`page/files/${file}`), 'utf8');
     server.get(`/${file}`, (_request, reply) => reply.type(type).send(text));
   }
+  server.get('/robots.txt', (_request, reply) =>
+    reply.type('text/plain; charset=utf-8').send('User-agent: *\nDisallow: /\n'),
+  );
   server.addContentTypeParser(
     'application/x-www-form-urlencoded',
     { parseAs: 'string', bodyLimit: 4096 },
