@@ -204,12 +204,7 @@ export async function probePage(
 }
 
 /** Errors that the first page of a listing reveals; empty: none. */
-export function pageProblems(
-  entity: Entity,
-  request: ListRequest,
-  page: SourcePage,
-  expectsTotal: boolean,
-): readonly string[] {
+export function pageProblems(entity: Entity, request: ListRequest, page: SourcePage, expectsTotal: boolean) {
   return [
     ...lengthProblems(entity, request, page),
     ...totalProblems(entity, page, expectsTotal),
@@ -237,11 +232,7 @@ function firstRequest(entity: Entity, variant: Params, nowMs: number): ListReque
  * Only pages by number or offset are judged by length: a page by token may be short, because its token names the next
  * page.
  */
-function lengthProblems(
-  { pagination }: Entity,
-  { params }: ListRequest,
-  page: SourcePage,
-): readonly string[] {
+function lengthProblems({ pagination }: Entity, { params }: ListRequest, page: SourcePage) {
   if (pagination.kind === 'single' || pagination.sizeParam === null) return [];
   const asked = memberOf(params, pagination.sizeParam);
   if (typeof asked !== 'number') return [];
@@ -258,11 +249,7 @@ function isNumbered({ kind }: Entity['pagination']): boolean {
   return kind === 'offset' || kind === 'page';
 }
 
-function totalProblems(
-  { pagination }: Entity,
-  { total, records }: SourcePage,
-  expectsTotal: boolean,
-): readonly string[] {
+function totalProblems({ pagination }: Entity, { total, records }: SourcePage, expectsTotal: boolean) {
   if (!isNumbered(pagination) || pagination.totalKeys.length === 0) return [];
   if (total === undefined) {
     return expectsTotal ? ['the answer names no total where the definition says that it is'] : [];

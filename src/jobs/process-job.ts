@@ -186,10 +186,7 @@ async function runInSlot(context: JobContext, taken: TakenJob<ConnectorJob>): Pr
 }
 
 /** Makes the run of a job and settles it. Never rejects. */
-async function runJob(
-  context: JobContext,
-  { job, work, signal }: TakenJob<ConnectorJob>,
-): Promise<Settlement> {
+async function runJob(context: JobContext, { job, work, signal }: TakenJob<ConnectorJob>) {
   const { clock } = context;
   const { busyDelayMs } = context.timings;
   const { connector } = work;
@@ -466,12 +463,7 @@ export type JobProcessor = (
  * Applies a settlement to its job: returns, or throws an error that the queue understands. The text of a failure begins
  * with `name`.
  */
-async function carryOut(
-  job: Job,
-  token: string | undefined,
-  name: string,
-  settlement: Settlement,
-): Promise<{ readonly outcome: string }> {
+async function carryOut(job: Job, token: string | undefined, name: string, settlement: Settlement) {
   switch (settlement.kind) {
     case 'complete':
       return { outcome: settlement.outcome };

@@ -260,11 +260,7 @@ async function registerSink(
 }
 
 /** Null when no worker has served a sink of this name. */
-export async function registeredSink(
-  redis: Redis,
-  prefix: string,
-  name: string,
-): Promise<RegisteredSink | null> {
+export async function registeredSink(redis: Redis, prefix: string, name: string) {
   const text = await redis.hget(sinksKey(prefix), name);
   if (text === null) return null;
   try {

@@ -76,10 +76,7 @@ export async function taken(output: Writable): Promise<void> {
   if (output.writableNeedDrain) await once(output, 'drain');
 }
 
-async function* asLongAsRead(
-  input: AsyncIterable<string | Uint8Array>,
-  output: Writable,
-): AsyncGenerator<string | Uint8Array> {
+async function* asLongAsRead(input: AsyncIterable<string | Uint8Array>, output: Writable) {
   for await (const chunk of input) {
     yield chunk;
     await taken(output);

@@ -146,9 +146,7 @@ export interface StoredConnector {
 }
 
 /** Each sink is read in one state. One that cannot be read does not hide the others. By the name of a connector. */
-export async function readConnectors(
-  connectors: readonly ShownConnector[],
-): Promise<ReadonlyMap<string, StoredConnector>> {
+export async function readConnectors(connectors: readonly ShownConnector[]) {
   const found = new Map<string, StoredConnector>();
   for (const sink of sinksOf(connectors)) {
     const within = connectors.filter((one) => one.sink.name === sink.name);

@@ -303,12 +303,7 @@ interface How {
 const shortMost = 200;
 
 /** The fields of a stored record that agents may see, by name; of a deleted one the key. Throws USAGE. */
-function shownRecord(
-  record: StoredRecord,
-  stored: EntityTable,
-  shown: ShownEntity,
-  how: How,
-): Readonly<Record<string, JsonValue>> {
+function shownRecord(record: StoredRecord, stored: EntityTable, shown: ShownEntity, how: How) {
   const { fields, most, from = 0 } = how;
   const columns = columnsOf(shown, stored);
   const known = [...columns.map(({ name }) => name), ...(shown.only === null ? ['_extra'] : [])];
@@ -540,11 +535,7 @@ async function numberBefore(time: string, { reader, stored, found, newestSeq }: 
   return low;
 }
 
-async function firstOf(
-  batches: AsyncIterable<readonly StoredRecord[]>,
-  most: number,
-  signal?: AbortSignal,
-): Promise<readonly StoredRecord[]> {
+async function firstOf(batches: AsyncIterable<readonly StoredRecord[]>, most: number, signal?: AbortSignal) {
   const records: StoredRecord[] = [];
   for await (const batch of batches) {
     signal?.throwIfAborted();

@@ -199,10 +199,7 @@ const typeNames: Readonly<Record<string, string>> = {
   'TIMESTAMP WITH TIME ZONE': 'timestamptz',
 };
 
-async function typesThere(
-  session: Session,
-  { connector, entity }: NamedEntity,
-): Promise<ReadonlyMap<string, string> | null> {
+async function typesThere(session: Session, { connector, entity }: NamedEntity) {
   const columns = await session.rows<{ readonly name: string; readonly type: string }>(
     `SELECT column_name AS name, data_type AS type FROM duckdb_columns()
      WHERE database_name = current_database() AND schema_name = :connector AND table_name = :entity`,
@@ -504,10 +501,7 @@ const maxHeapMiB = 256;
  * and its locks on files are those of a process. It is killed once the signal is aborted. Calls reject with the
  * signal's reason, and with TARGET_FAILED if the process ended unexpectedly.
  */
-export function startDuckdbProcess(
-  signal: AbortSignal,
-  module: string | URL = 'publish/duckdb-process',
-): Child<DuckdbCalls> {
+export function startDuckdbProcess(signal: AbortSignal, module: string | URL = 'publish/duckdb-process') {
   // Memory freed by the library's threads stays in the arenas of glibc: a tenth of the process with 30 columns.
   const env = { MALLOC_ARENA_MAX: '2' };
   return startChild<DuckdbCalls>({ module, maxHeapMiB, env, signal, died: diedError });

@@ -154,11 +154,7 @@ export function filesOf({ entities }: Manifest): readonly PublishedFile[] {
 /**
  * Files of a publication that readers of an entity need: they begin with the snapshot of its `base`, if that has one.
  */
-export function neededFiles(
-  publication: number,
-  base: number,
-  { files, snapshot }: PublishedEntity,
-): readonly PublishedFile[] {
+export function neededFiles(publication: number, base: number, { files, snapshot }: PublishedEntity) {
   return publication === base ? (snapshot?.files ?? files) : files;
 }
 
@@ -216,10 +212,7 @@ export function gapsBetween(before: StoredManifest | null, stored: StoredManifes
   return [...changedBefore(before, stored), ...continuationGaps(before, stored)];
 }
 
-export function changedBefore(
-  before: StoredManifest | null,
-  { manifest }: StoredManifest,
-): readonly string[] {
+export function changedBefore(before: StoredManifest | null, { manifest }: StoredManifest) {
   if (before === null || manifest.previous?.sha256 === before.sha256) return [];
   const { publication } = before.manifest;
   return [

@@ -207,10 +207,7 @@ async function lostNewest(store: ObjectStore, newest: StoredManifest | null): Pr
   return [`${missingPublications(last + 1, noted)}: ${latestName} names ${noted} as the newest`];
 }
 
-async function fileProblem(
-  store: ObjectStore,
-  { path, bytes, sha256 }: PublishedFile,
-): Promise<string | null> {
+async function fileProblem(store: ObjectStore, { path, bytes, sha256 }: PublishedFile) {
   const hash = createHash('sha256');
   let read = 0;
   for await (const chunk of store.stream(path)) {

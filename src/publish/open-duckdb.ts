@@ -125,11 +125,7 @@ function named(sql: string, values: Values): [sql: string, values?: Record<strin
  * Attaches without a log: all rows of a small transaction would pass through it, which takes three times their memory.
  * DuckDB before 1.5 always has one.
  */
-async function attach(
-  connection: duckdb.DuckDBConnection,
-  path: string,
-  how: 'read' | 'write',
-): Promise<void> {
+async function attach(connection: duckdb.DuckDBConnection, path: string, how: 'read' | 'write') {
   const sql = `ATTACH '${path.replaceAll("'", "''")}' AS ${fileName}`;
   if (how === 'read') await connection.run(`${sql} (READ_ONLY)`);
   else await connection.run(`${sql} (RECOVERY_MODE no_wal_writes)`).catch(() => connection.run(sql));

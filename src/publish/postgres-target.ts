@@ -505,11 +505,7 @@ async function countChange(tx: Tx, joined: string): Promise<typeof noChange> {
  * Keeps indexes and other objects that others have added to the table, and throws `SyncError` TARGET_INCOMPATIBLE if
  * they keep rows. TRUNCATE would show an empty table to readers of an earlier state.
  */
-async function emptyTable(
-  { db: tx, incompatible }: PostgresTables,
-  name: string,
-  table: string,
-): Promise<void> {
+async function emptyTable({ db: tx, incompatible }: PostgresTables, name: string, table: string) {
   tx.put(`DELETE FROM ${table}`);
   if ((await tx.first(`SELECT 1 AS one FROM ${table} LIMIT 1`)) === undefined) return;
   throw incompatible(

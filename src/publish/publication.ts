@@ -205,10 +205,7 @@ async function ageOf(target: Target, publication: number, nowMs: number): Promis
  * True if there is nothing new. With several connectors in one sink, another one may have made the newest numbers, so
  * only the rows tell.
  */
-export async function isUpToDate(
-  reader: RecordReader,
-  { isNeeded, entities }: PublicationPlan,
-): Promise<boolean> {
+export async function isUpToDate(reader: RecordReader, { isNeeded, entities }: PublicationPlan) {
   if (isNeeded) return false;
   for (const { planned } of entities) {
     if (planned.through === planned.after) continue;
@@ -667,11 +664,7 @@ function planRemoved(publication: number, published: PublishedEntity, { layout }
   };
 }
 
-function aheadError(
-  published: PublishedEntity,
-  { newestSeq }: StoredConnector,
-  { target }: Wishes,
-): SyncError {
+function aheadError(published: PublishedEntity, { newestSeq }: StoredConnector, { target }: Wishes) {
   const { through } = published;
   const entity = entityName(published);
   return new SyncError(
@@ -862,10 +855,7 @@ function accountingError({ connector, entity }: Pick<Span, 'connector' | 'entity
   );
 }
 
-async function* startingWith<Batch>(
-  first: IteratorResult<Batch, unknown>,
-  others: AsyncIterable<Batch>,
-): AsyncGenerator<Batch> {
+async function* startingWith<Batch>(first: IteratorResult<Batch, unknown>, others: AsyncIterable<Batch>) {
   if (first.done === true) return;
   yield first.value;
   yield* others;

@@ -15,10 +15,7 @@ import type { ParquetCalls, RecordColumn, SentRow } from './parquet-process.ts';
  * Messages for another process, each of about `maxChars` characters: so that neither process holds more than a few
  * records of the largest size.
  */
-export function* sliceRecords(
-  records: readonly StoredRecord[],
-  maxChars: number,
-): Generator<readonly StoredRecord[]> {
+export function* sliceRecords(records: readonly StoredRecord[], maxChars: number) {
   let start = 0;
   let chars = 0;
   for (const [at, record] of records.entries()) {
@@ -121,10 +118,7 @@ export interface RowFile {
  * The sink's names; a suffix where two would be the same to a warehouse that ignores case. A name that was published
  * stays.
  */
-export function nameColumns(
-  { columns }: EntityTable,
-  published: readonly PublishedColumn[],
-): readonly PublishedColumn[] {
+export function nameColumns({ columns }: EntityTable, published: readonly PublishedColumn[]) {
   const nameByField = new Map(published.map(({ field, name }) => [field, name]));
   const taken = new Set<string>([...ownColumns.map(({ name }) => name), ...systemColumns]);
   for (const { name } of columns) {

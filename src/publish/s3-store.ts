@@ -240,10 +240,7 @@ const maxBroken = 5;
 const maxReadBytes = 512 * 1024 * 1024;
 
 /** Null where there is no such object. Rejects with TARGET_FAILED. */
-async function readObject(
-  { sdk, ask, signal, toError }: OpenS3Client,
-  at: ObjectPlace,
-): Promise<Buffer | null> {
+async function readObject({ sdk, ask, signal, toError }: OpenS3Client, at: ObjectPlace) {
   for (let tried = 1; ; tried += 1) {
     const answer = await ask('read', new sdk.GetObjectCommand(at)).catch(nullIfAbsent);
     if (answer === null) return null;
@@ -452,10 +449,7 @@ async function leftStaged(ownPrefix: string): Promise<readonly Leftover[]> {
 }
 
 /** A list for each folder, from the first of its names on: one answer has a thousand sizes. */
-async function sizesIn(
-  list: ObjectStore['list'],
-  names: readonly string[],
-): Promise<ReadonlyMap<string, number>> {
+async function sizesIn(list: ObjectStore['list'], names: readonly string[]) {
   const byFolder = grouped(names.toSorted(byBytes), (name) => name.slice(0, name.lastIndexOf('/') + 1));
   const sizes = new Map<string, number>();
   await eachOf([...byFolder], atOnce, async ([folder, wanted]) => {

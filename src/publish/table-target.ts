@@ -360,10 +360,7 @@ function givenShape({ key, columns }: KnownTable) {
 }
 
 /** Reads the table of one entity, or all. */
-async function knownTables(
-  { db, at }: TargetTables,
-  entity: NamedEntity | null,
-): Promise<readonly KnownTable[]> {
+async function knownTables({ db, at }: TargetTables, entity: NamedEntity | null) {
   // Neither name has a quotation mark.
   const which = entity && `WHERE connector = '${entity.connector}' AND entity = '${entity.entity}'`;
   return await db.rows<KnownTable>(
@@ -375,11 +372,7 @@ async function knownTables(
  * The difference between a table and the one that was made; null if it can take rows. Columns and indexes of others do
  * not matter.
  */
-async function shapeProblem(
-  tables: TargetTables,
-  entity: NamedEntity,
-  given: GivenShape,
-): Promise<string | null> {
+async function shapeProblem(tables: TargetTables, entity: NamedEntity, given: GivenShape) {
   const there = await tables.typesThere(entity);
   if (there === null) return 'is gone';
   for (const { name, type } of columnsOf(given)) {
@@ -399,11 +392,7 @@ export function sameKey(key: readonly string[]): string {
  * Deletes all but the newest of several rows with one key. Keys that differ in the sink may be equal in a database:
  * lone surrogates, and the two zeros.
  */
-export async function keepNewest(
-  db: TargetTables['db'],
-  table: string,
-  key: readonly string[],
-): Promise<void> {
+export async function keepNewest(db: TargetTables['db'], table: string, key: readonly string[]) {
   const names = key.map(quoted).join(', ');
   const twice = `SELECT 1 AS one FROM ${table} GROUP BY ${names} HAVING count(*) > 1 LIMIT 1`;
   if ((await db.rows(twice)).length === 0) return;
@@ -414,11 +403,7 @@ export async function keepNewest(
 }
 
 /** Up to `limit` publications by their numbers, from `first` on; the newest one where that is null. */
-async function publicationsOf(
-  { db, at, incompatible }: TargetTables,
-  first: number | null,
-  limit: number,
-): Promise<readonly StoredManifest[]> {
+async function publicationsOf({ db, at, incompatible }: TargetTables, first: number | null, limit: number) {
   const which = first === null ? 'ORDER BY number DESC' : `WHERE number >= ${first} ORDER BY number`;
   const found = await db.rows<{ readonly number: number; readonly manifest: string }>(
     `SELECT number, manifest FROM ${at}_publications ${which} LIMIT ${limit}`,

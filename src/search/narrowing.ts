@@ -153,11 +153,7 @@ export function hasTexts(source: FieldSource): boolean {
 
 // --- JSON: a text that must be in the value is in its JSON
 
-function narrowJson(
-  { sources }: SearchField,
-  condition: FieldCondition,
-  { position }: SearchSql,
-): readonly Piece[] {
+function narrowJson({ sources }: SearchField, condition: FieldCondition, { position }: SearchSql) {
   const isAllJson = sources.every((source) => source.kind === 'extra' || isJsonType(source.type));
   if (!isAllJson) return [];
   const texts = needed(condition).flatMap((one) => {

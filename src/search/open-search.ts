@@ -110,11 +110,7 @@ async function firstRow({ snapshot, target, checkTime }: Searching, after: numbe
  * Reads rows in another order, where every row may be among the first. A database that compares the values estimates
  * how far a page reaches, and only the rows up to there are read; if they are too few, the others are read too.
  */
-async function firstSorted(
-  search: Searching,
-  rule: OrderRule,
-  after: Position | null,
-): Promise<readonly Position[]> {
+async function firstSorted(search: Searching, rule: OrderRule, after: Position | null) {
   const candidates = openCandidates(search, rule.keys);
   const read = async (last: OrderKey): Promise<readonly Position[]> => {
     const best = bestRows(rule, search.request.limit + 1);

@@ -282,11 +282,7 @@ export async function searchedState(
 }
 
 /** Search target for the entity's present tables. `isThere`: its rows have a table. */
-export async function readTarget(
-  tx: Tx,
-  { connector, entity, only, rows }: Searched,
-  tableName: TableName,
-): Promise<{ readonly target: SearchTarget; readonly isThere: boolean }> {
+export async function readTarget(tx: Tx, { connector, entity, only, rows }: Searched, tableName: TableName) {
   const { table, explodedTable } = entity;
   const entities = [table, ...(explodedTable === null ? [] : [explodedTable])].map((one) => one.entity);
   const known = await knownTables(tx, { connector, entities });

@@ -42,10 +42,7 @@ const defaultOrganization = 'default';
  * Throws `SyncError` USAGE for a connector whose definition is unknown, for an id that is given twice or belongs to
  * another kind of connector, and where neither the options nor the state have an application of `default`.
  */
-function seedState(
-  state: ServiceState,
-  { clientId, clientSecret, connectors, definitions }: SeedOptions,
-): string {
+function seedState(state: ServiceState, { clientId, clientSecret, connectors, definitions }: SeedOptions) {
   const { organizationId } =
     clientId === undefined || clientSecret === undefined
       ? storedApplication(state)

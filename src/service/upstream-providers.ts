@@ -80,22 +80,14 @@ export function upstreamProviders({ allowHosts, clock = systemClock }: UpstreamP
    */
   const unfinished = new PQueue();
 
-  const call = <Answer>(
-    connector: ProvidedConnector,
-    ask: (account: UpstreamAccount) => Promise<Answer>,
-  ): Promise<Answer> => {
+  const call = <Answer>(connector: ProvidedConnector, ask: (account: UpstreamAccount) => Promise<Answer>) => {
     const account = openAccount(connector);
     const answer = ask(account);
     const settled = async (): Promise<void> => await account.close();
     void unfinished.add(() => answer.then(settled, settled));
     return answer;
   };
-  const openAccount = ({
-    connectorId,
-    definition,
-    credentials,
-    saveCredentials,
-  }: ProvidedConnector): UpstreamAccount => {
+  const openAccount = ({ connectorId, definition, credentials, saveCredentials }: ProvidedConnector) => {
     let read: JsonObject = {};
     return openUpstream({
       definition,

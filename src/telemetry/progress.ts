@@ -205,10 +205,7 @@ const failureTexts: Partial<Record<ErrorCode, string>> = {
 };
 
 /** `check the credentials: us10.api.example.com: host name not found (ENOTFOUND), attempt 3 of 6, next in 8 s`. */
-export function retryText(
-  { code, message, attempt, attempts }: Omit<Retry, 'nextAtMs'>,
-  waitMs: number,
-): string {
+export function retryText({ code, message, attempt, attempts }: Omit<Retry, 'nextAtMs'>, waitMs: number) {
   const next = waitMs > 0 ? `next in ${Math.ceil(waitMs / 1000)} s` : 'next one now';
   return `${failureTexts[code] ?? message}, attempt ${attempt} of ${attempts}, ${next}`;
 }

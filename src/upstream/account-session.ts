@@ -232,10 +232,7 @@ function throwIfRefused({ lane, credentials }: AccountFacts): void {
 }
 
 /** The new tokens by the credential fields that keep them. */
-async function newTokens(
-  auth: Parameters<typeof renewalGrant>[0],
-  facts: AccountFacts,
-): Promise<Readonly<Record<string, string>>> {
+async function newTokens(auth: Parameters<typeof renewalGrant>[0], facts: AccountFacts) {
   const grant = renewalGrant(auth, facts.credentials.values);
   const url = addressOf(auth.tokenUrl, facts);
   const tokens = await requestTokens(url, auth, grant, facts).catch((error: unknown) => {

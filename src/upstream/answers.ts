@@ -110,11 +110,7 @@ function defaultClass({ status, header, value }: FailedAnswer): FailureClass {
 }
 
 /** A body other than the service's JSON is never shown: it may contain anything. */
-function showText(
-  failureClass: FailureClass,
-  text: string | null,
-  { status, host, secrets }: FailedAnswer,
-): string {
+function showText(failureClass: FailureClass, text: string | null, { status, host, secrets }: FailedAnswer) {
   if (failureClass === 'edge') return `refused by the network in front of ${host} (HTTP ${status})`;
   if (status >= 300 && status < 400) {
     return `${host} redirects to another address (HTTP ${status}), which is not followed`;
@@ -136,10 +132,7 @@ function waitOf(rules: readonly Wait[], answer: Pick<FailedAnswer, 'header' | 'n
 }
 
 /** The wait from now, at most an hour; null where the header is absent or cannot be read. */
-export function headerWait(
-  { header, format }: HeaderTime,
-  answer: Pick<FailedAnswer, 'header' | 'now'>,
-): number | null {
+export function headerWait({ header, format }: HeaderTime, answer: Pick<FailedAnswer, 'header' | 'now'>) {
   const text = answer.header(header)?.trim() ?? '';
   const date = answer.header('date');
   if (format === 'httpDate') return /[a-z]/i.test(text) ? retryAfterMs(text, date, answer.now) : null;
@@ -283,10 +276,7 @@ export function emptyFormAt(value: JsonValue, path: RecordsPlace['path']): Empty
 }
 
 /** The values at the place of the records; null where the place does not have the expected type. */
-export function recordsAt(
-  value: JsonValue,
-  { path, member, isOne }: RecordsPlace,
-): readonly JsonValue[] | null {
+export function recordsAt(value: JsonValue, { path, member, isOne }: RecordsPlace) {
   const found = valueAt(value, path);
   if (isOne) return isJsonObject(found) ? [found] : null;
   if (!isJsonArray(found)) return null;

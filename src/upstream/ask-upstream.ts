@@ -83,11 +83,7 @@ export async function askForJson(asked: Asked, session: Session, signal: AbortSi
  * Calls once for an answer that is a file. A redirect is returned, and not followed here, so that the credentials go
  * nowhere else. `base`: the definition's own address, which gave the answer.
  */
-export async function askForFile(
-  asked: Asked,
-  session: Session,
-  signal: AbortSignal,
-): Promise<WireStream | { readonly url: URL; readonly base: URL }> {
+export async function askForFile(asked: Asked, session: Session, signal: AbortSignal) {
   const headers = { accept: '*/*', 'accept-encoding': 'identity' };
   return await ask(asked, session, signal, headers, async (sent, opened, keep) => {
     const { wire } = sent;
@@ -222,11 +218,7 @@ async function sendOnce<T>(
   }
 }
 
-function failureOf(
-  answer: WireAnswer,
-  { wire, secrets, entity }: SentCall,
-  { upstream, clock }: Session,
-): UpstreamFailure {
+function failureOf(answer: WireAnswer, { wire, secrets, entity }: SentCall, { upstream, clock }: Session) {
   return readFailure(upstream, answer, { entity, secrets, host: wire.url.host, now: clock.now() });
 }
 

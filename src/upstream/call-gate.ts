@@ -144,10 +144,7 @@ interface Limiters extends Pick<LaneOptions, 'maxWaitMs' | 'machine'> {
 }
 
 /** Waits until each of them lets the call start; returns the function that releases its turn. */
-async function takeTurn(
-  { slots, pace, machine, maxWaitMs }: Limiters,
-  signal: AbortSignal,
-): Promise<() => void> {
+async function takeTurn({ slots, pace, machine, maxWaitMs }: Limiters, signal: AbortSignal) {
   const text = `other calls with the same credentials took their turns for ${maxWaitMs} ms`;
   const late = (): Error => new UpstreamFailure('throttled', text, { reason: 'gate', waitMs: 1_000 });
   const giveBack = await within(maxWaitMs, signal, late, (own) => takeSlot(slots, own));

@@ -160,10 +160,7 @@ export function openHeaders(
  * Signs a request. Throws `UpstreamFailure` unauthorized where the credentials lack a value, or have one that no header
  * can contain.
  */
-export function signRequest(
-  auth: Authentication | null,
-  { values }: Pick<OpenCredentials, 'values'>,
-): Signature {
+export function signRequest(auth: Authentication | null, { values }: Pick<OpenCredentials, 'values'>) {
   if (auth === null) return noSignature;
   const need = (value: CredentialValue): string => neededValue(value, values);
   switch (auth.kind) {

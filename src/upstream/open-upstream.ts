@@ -259,13 +259,7 @@ async function downloadFile(
     : await followTo(found.url, found.base, asked, session, signal);
 }
 
-async function followTo(
-  start: URL,
-  base: URL,
-  asked: Asked,
-  session: Session,
-  signal: AbortSignal,
-): Promise<UpstreamFile> {
+async function followTo(start: URL, base: URL, asked: Asked, session: Session, signal: AbortSignal) {
   let url = start;
   for (let hop = 0; hop < mostHops; hop += 1) {
     const { timeoutMs, maxBodyBytes } = asked.request;

@@ -65,12 +65,7 @@ const timeoutMs = 60_000;
  * Calls the token endpoint once (RFC 6749, sections 4.1.3, 4.4 and 6). The call is never repeated: a refresh token or a
  * code may work only once. Throws `UpstreamFailure`.
  */
-export async function requestTokens(
-  url: URL,
-  auth: IssuedAuthentication,
-  grant: Grant,
-  facts: BesideFacts,
-): Promise<NewTokens> {
+export async function requestTokens(url: URL, auth: IssuedAuthentication, grant: Grant, facts: BesideFacts) {
   const { credentials } = facts;
   const secrets = [...credentials.secrets, ...secretsOf(grant)];
   const form = clientForm(auth, grant, credentials);

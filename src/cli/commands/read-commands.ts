@@ -247,10 +247,7 @@ function checkFree(file: string, isForced: boolean): void {
 const advice = 'Free space there, or name another place with --output.';
 
 /** Checks again at the end: another process may have created the file during the download. */
-async function* checkedAtEnd(
-  bytes: AsyncIterable<Uint8Array>,
-  check: () => void,
-): AsyncGenerator<Uint8Array> {
+async function* checkedAtEnd(bytes: AsyncIterable<Uint8Array>, check: () => void) {
   yield* bytes;
   check();
 }

@@ -83,11 +83,7 @@ function driftText(
  * The line that declares the field, for insertion below `fields:`; null if no definition can have it, or the definition
  * has it already.
  */
-export function declarationOf({
-  field,
-  kind,
-  types,
-}: Pick<DriftRow, 'field' | 'kind' | 'types'>): string | null {
+export function declarationOf({ field, kind, types }: Pick<DriftRow, 'field' | 'kind' | 'types'>) {
   if (kind === 'misfit' || !isDeclaredName(field) || isReservedName(field) || systemColumns.has(field)) {
     return null;
   }

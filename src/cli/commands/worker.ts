@@ -62,11 +62,7 @@ export const worker = command({
   },
 });
 
-async function workUntilStopped(
-  context: CommandContext,
-  flags: FlagsOf<typeof options>,
-  log: Log,
-): Promise<void> {
+async function workUntilStopped(context: CommandContext, flags: FlagsOf<typeof options>, log: Log) {
   const { clock, signal, program } = context;
   const concurrency = wholeNumber('--concurrency', flags.concurrency, mostRuns, 1);
   const maxRuns =

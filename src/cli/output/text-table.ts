@@ -85,12 +85,7 @@ export function wrapped(text: string, width: number | null): readonly string[] {
 }
 
 /** Wraps the parts into lines of at most `width` columns, with blanks between them; a longer part stays whole. */
-export function filled(
-  parts: readonly string[],
-  first: string,
-  hanging: string,
-  width: number,
-): readonly string[] {
+export function filled(parts: readonly string[], first: string, hanging: string, width: number) {
   const lines: string[] = [];
   let line = first;
   for (const [index, part] of parts.entries()) {

@@ -29,10 +29,7 @@ export const deadlineMs = 30_000;
 export const mostCopyBytes = 2 * 1024 ** 3;
 
 /** States of the views. Throws COPY_UNFINISHED. */
-export async function readStates(
-  views: readonly OfferedView[],
-  history: LedgerReader,
-): Promise<readonly ReadView[]> {
+export async function readStates(views: readonly OfferedView[], history: LedgerReader) {
   const read: ReadView[] = [];
   for (const { name, label, connector, owner, entity } of views) {
     await checkCopied(history, connector);
@@ -43,10 +40,7 @@ export async function readStates(
 }
 
 /** As many of the rows as fit into an answer, and whether there are more. `limit`: at most so many. */
-export function fittingRows(
-  rows: Iterable<readonly unknown[]>,
-  limit: number,
-): Pick<QueryAnswer, 'rows' | 'hasMore'> {
+export function fittingRows(rows: Iterable<readonly unknown[]>, limit: number) {
   const found: JsonValue[][] = [];
   let chars = 0;
   for (const cells of rows) {

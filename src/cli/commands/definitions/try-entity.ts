@@ -357,10 +357,7 @@ function triedCredentials(
 }
 
 /** The credentials that are set in the environment, by field. The scrubber hides them from then on. */
-function credentialsOf(
-  { env, scrubber }: CommandContext,
-  { credentials }: Definition,
-): Readonly<Record<string, string>> {
+function credentialsOf({ env, scrubber }: CommandContext, { credentials }: Definition) {
   const fields = new Set(credentials.flatMap((shape) => [...shape.fields.keys()]));
   const given = [...fields].flatMap((field) => {
     const value = env[variable(field)] ?? '';
@@ -446,11 +443,7 @@ function exchangeText({ method, url, body, status, ms, wireBytes, keys }: SeenEx
   ];
 }
 
-function commitText(
-  { page }: SeenCall,
-  commit: NonNullable<SeenCall['commit']>,
-  shown: Shown,
-): readonly string[] {
+function commitText({ page }: SeenCall, commit: NonNullable<SeenCall['commit']>, shown: Shown) {
   const { filtered, foreign, refused, fetched, children } = commit;
   const { entity, width } = shown;
   const partial = commit.rows[0]?.records.filter((record) => record.partial !== undefined).length ?? 0;
