@@ -1,6 +1,8 @@
+import { once } from 'node:events';
 import type { Command } from 'commander';
 import type { Clock } from '../core/clock.ts';
 import { usage } from '../core/errors.ts';
+import { orAborted } from '../http/or-aborted.ts';
 import type { PartName, SettingsWith } from '../settings/settings.ts';
 import { allowedHost, durationExamples, formatDuration, parseDuration } from '../settings/texts.ts';
 import type { Scrubber } from '../telemetry/scrubber.ts';
@@ -189,11 +191,7 @@ export interface Input extends AsyncIterable<string | Uint8Array> {
  */
 export async function readInput(input: Input, maxBytes: number, signal: AbortSignal): Promise<string> {
   signal.throwIfAborted();
-  const aborted = new Promise<never>((_resolve, reject) => {
-    // `as`: this program aborts only with errors.
-    signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
-  });
-  return await Promise.race([collect(input, maxBytes), aborted]);
+  return await orAborted(collect(input, maxBytes), signal);
 }
 
 async function collect(input: Input, maxBytes: number): Promise<string> {
@@ -213,9 +211,6 @@ async function collect(input: Input, maxBytes: number): Promise<string> {
 }
 
 /** Resolves when the signal is aborted. */
-export function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    signal.addEventListener('abort', () => resolve(), { once: true });
-  });
+export async function aborted(signal: AbortSignal): Promise<void> {
+  if (!signal.aborted) await once(signal, 'abort');
 }

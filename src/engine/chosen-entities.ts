@@ -26,6 +26,12 @@ export interface ChosenEntity {
 /** Treatment of a field that the definition does not declare. */
 export type OnSchemaChange = 'keepExtra' | 'evolve' | 'quarantine' | 'fail';
 
+/** An entity as a config without choices reads it. */
+export function ordinaryChoice({ parents }: Entity, fullEveryMs = 0): ChosenEntity {
+  const chosen = parents.filter(({ byDefault }) => byDefault).map(({ entity }) => entity);
+  return { variants: [{}], parents: chosen, fullEveryMs, onSchemaChange: 'keepExtra' };
+}
+
 /** The entities of a run, parents before children. */
 export type ChosenEntities = ReadonlyMap<EntityName, ChosenEntity>;
 
@@ -96,9 +102,7 @@ export function selectEntities(
   }
 
   for (const name of selected) keep(name, true);
-  if (kept.size === 0) {
-    throw usage('Nothing to read: every selected entity, or its parent, is excluded.');
-  }
+  if (kept.size === 0) throw usage('Nothing to read: every selected entity, or its parent, is excluded.');
   const inOrder = [...definition.entities.keys()].flatMap((name): [EntityName, ChosenEntity][] => {
     const entity = kept.get(name);
     return entity === undefined ? [] : [[name, entity]];

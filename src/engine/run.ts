@@ -9,7 +9,7 @@ import type { ChosenEntities } from './chosen-entities.ts';
 import { fileTally, type FileOptions, runTally, nothingDone, nothingReported } from './run-tally.ts';
 import { planRun, withWindow, ordinaryRun, type RunOptions, newRunId } from './plan-run.ts';
 import { knownSchema } from './prepare/schema-policy.ts';
-import { SyncError, ThrottledError } from '../core/errors.ts';
+import { hasCode, SyncError, ThrottledError } from '../core/errors.ts';
 import type { EntityName, RunId } from '../core/names.ts';
 import type { EntityCounts, EntityTable } from '../core/records.ts';
 import type { RunKind, RunOutcome, RunReport } from '../sinks/run-report.ts';
@@ -118,7 +118,7 @@ export function runEnding(outer: AbortSignal, clock: Clock) {
 
   /** Notes the first reason that ended the run. Consequences of the end itself are ignored. */
   function note(reason: unknown): void {
-    if (isBudgetSpent(reason)) ending.isSpent = true;
+    if (hasCode(reason, 'BUDGET_SPENT')) ending.isSpent = true;
     else if (signal.aborted && isAbort(reason, signal)) return;
     else if (!(reason instanceof ThrottledError)) fail(reason);
     else if (!signal.aborted) {
@@ -154,15 +154,11 @@ export function runEnding(outer: AbortSignal, clock: Clock) {
     /** Notes a failure that does not stop the run: the remaining steps must still be reported. */
     fail,
     /** Notes it and stops the run. Calls that were paid for when the budget was spent may still be stored. */
-    end: (reason: unknown): void => (isBudgetSpent(reason) ? note(reason) : endNow(reason)),
+    end: (reason: unknown): void => (hasCode(reason, 'BUDGET_SPENT') ? note(reason) : endNow(reason)),
     /** Like `end`, but does not wait for calls that were paid for. */
     endNow,
   };
   return ending;
-}
-
-export function isBudgetSpent(error: unknown): boolean {
-  return error instanceof SyncError && error.code === 'BUDGET_SPENT';
 }
 
 export function toSyncError(error: unknown): SyncError {
@@ -187,11 +183,9 @@ export function watchTime(
   const over = new AbortController();
   if (budgetMs !== null) {
     const leftMs = Math.min(longestMs, Math.max(0, beganMs + budgetMs - clock.now()));
-    clock.sleep(leftMs, over.signal).then(
-      () => onSpent(spentError(budgetMs)),
-      // Only the signal ends a sleep early.
-      () => undefined,
-    );
+    void slept(clock, leftMs, over.signal).then((isOver) => {
+      if (isOver) onSpent(spentError(budgetMs));
+    });
   }
   return { [Symbol.dispose]: () => over.abort() };
 }
@@ -238,9 +232,7 @@ interface RepairOptions {
   readonly costs: () => Pick<RunReport, 'calls' | 'retries' | 'waitedMs' | 'bytes'>;
 }
 
-interface RepairedEntity extends EntityCounts {
-  readonly deleted: number;
-}
+type RepairedEntity = EntityCounts & { readonly deleted: number };
 
 /** Writes, and reports each step once it is stored. The last report about an entity counts. */
 export type RepairWork = (lease: Lease, run: RunId, onDone: (done: RepairedEntity) => void) => Promise<void>;
@@ -273,7 +265,7 @@ export async function runRepair(options: RepairOptions, prepare: () => Promise<R
   try {
     await work(lease, run, (one) => void done.set(one.entity, one));
   } catch (error) {
-    const wasInterrupted = error instanceof SyncError && error.code === 'INTERRUPTED';
+    const wasInterrupted = hasCode(error, 'INTERRUPTED');
     const report = wasInterrupted ? reportOf('interrupted', null) : reportOf('failed', toSyncError(error));
     await sink.finish(lease, run, report).catch(() => undefined); // The error of the work says more.
     throw error;

@@ -1,5 +1,5 @@
 import { instant } from '../core/clock.ts';
-import { SyncError, type ErrorCode, type Recovery } from '../core/errors.ts';
+import { hasCode, SyncError, type ErrorCode, type Recovery } from '../core/errors.ts';
 import type { EntityName } from '../core/names.ts';
 import type { Definition } from '../definitions/definition.ts';
 import {
@@ -13,15 +13,7 @@ import {
 import type { ChosenEntities } from './chosen-entities.ts';
 import { evolvingTables } from './prepare/schema-policy.ts';
 import { newRunId } from './plan-run.ts';
-import {
-  keepJournal,
-  toSyncError,
-  watchTime,
-  openRun,
-  type Run,
-  type SyncOptions,
-  isBudgetSpent,
-} from './run.ts';
+import { keepJournal, toSyncError, watchTime, openRun, type Run, type SyncOptions } from './run.ts';
 import { nothingReported, reportedFailures, type FileOptions } from './run-tally.ts';
 import { getsWithoutLimits, sweepPhase } from './sweep/sweep-run.ts';
 import type { Partition, WalkFailure } from '../sinks/partition.ts';
@@ -411,11 +403,11 @@ async function fetchEntity(run: FilesRun, entity: EntityName): Promise<void> {
       if (ending.signal.aborted && error === ending.signal.reason) return;
       endings.push(error);
       // Open calls are paid for when the last one was spent.
-      if (!isBudgetSpent(error)) ending.abort(error);
+      if (!hasCode(error, 'BUDGET_SPENT')) ending.abort(error);
     },
   });
   // A failure says more than the earlier end of the budget.
-  if (endings.length > 0) throw endings.find((error) => !isBudgetSpent(error)) ?? endings[0];
+  if (endings.length > 0) throw endings.find((error) => !hasCode(error, 'BUDGET_SPENT')) ?? endings[0];
   run.signal.throwIfAborted();
 }
 

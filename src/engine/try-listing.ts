@@ -5,7 +5,7 @@ import type { Definition, Entity, Parent } from '../definitions/definition.ts';
 import type { Partition, Seal, WalkFailure } from '../sinks/partition.ts';
 import type { PageCommit } from '../sinks/sink.ts';
 import type { ListRequest, Source, SourcePage } from '../source/source.ts';
-import { rankOf, type ChosenEntities, type ChosenEntity } from './chosen-entities.ts';
+import { ordinaryChoice, rankOf, type ChosenEntity } from './chosen-entities.ts';
 import { compileChangeSpan, countUndated, undatedText } from './prepare/change-span.ts';
 import { injectedFrom } from './prepare/find-children.ts';
 import { newRunId } from './plan-run.ts';
@@ -132,7 +132,7 @@ function contextOf(options: TryOptions, source: Source, at: At): WalkContext {
       if (event.kind === 'walk-restarted') at.restartedBecause = event.why;
     },
     definition,
-    entities: everyEntity(definition),
+    entities: new Map([...definition.entities].map(([name, one]) => [name, ordinaryChoice(one)])),
     policies: new Map(),
     concurrency: 1,
     asked: { window: null },
@@ -147,21 +147,6 @@ function contextOf(options: TryOptions, source: Source, at: At): WalkContext {
     walkClosed: () => undefined,
   };
   return walkContext(run, entity, { commits });
-}
-
-/** Entities as a config without choices reads them. */
-function everyEntity({ entities }: Definition): ChosenEntities {
-  return new Map(
-    [...entities.values()].map(({ name, parents }) => [
-      name,
-      {
-        variants: [{}],
-        parents: parents.filter(({ byDefault }) => byDefault).map((parent) => parent.entity),
-        fullEveryMs: 0,
-        onSchemaChange: 'keepExtra',
-      },
-    ]),
-  );
 }
 
 function partitionOf(definition: Definition, entity: Entity, params: Params): Partition {

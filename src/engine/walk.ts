@@ -810,9 +810,7 @@ export function groupCommits({
         waitingWalks -= 1;
       }
     },
-    walkOpened: (): void => {
-      openWalks += 1;
-    },
+    walkOpened: (): void => void (openWalks += 1),
     walkClosed: (): void => {
       openWalks -= 1;
       storeIfEnough();

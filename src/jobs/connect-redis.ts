@@ -328,10 +328,7 @@ type Facts = ReadonlyMap<string, string>;
 
 function parseInfo(text: string): Facts {
   return new Map(
-    text.split(/\r?\n/).flatMap((line) => {
-      const colon = line.indexOf(':');
-      return colon === -1 ? [] : [[line.slice(0, colon), line.slice(colon + 1)]];
-    }),
+    Array.from(text.matchAll(/^([^:\r\n]+):(.*)$/gm), ([, name = '', value = '']) => [name, value]),
   );
 }
 

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { type AdvancedRepeatOptions, type JobsOptions, Queue, UnrecoverableError } from 'bullmq';
 import type { Redis } from 'ioredis';
 import * as z from 'zod';
+import { knownOrMade } from '../core/grouped.ts';
 import { type ConnectorName, type EntityName, isConnectorName, isDeclaredName } from '../core/names.ts';
 import { slotAfter } from '../settings/cron.ts';
 
@@ -84,14 +85,11 @@ export type QueueSet = ReturnType<typeof openQueueSet>;
 
 export function openQueueSet(redis: Redis, prefix: string, onError: (error: Error) => void) {
   const queues = new Map<string, Queue>();
-  const open = (name: string): Queue => {
-    const known = queues.get(name);
-    if (known !== undefined) return known;
-    const queue = new Queue(name, { connection: redis, prefix, settings: tickSettings });
-    queue.on('error', onError);
-    queues.set(name, queue);
-    return queue;
-  };
+  const open = (name: string): Queue =>
+    knownOrMade(queues, name, () => {
+      const queue = new Queue(name, { connection: redis, prefix, settings: tickSettings });
+      return queue.on('error', onError);
+    });
   return {
     redis,
     prefix,
@@ -203,17 +201,12 @@ export function addBackfill(
   backfill: AskedBackfill,
   backoff: Backoff,
 ): Promise<AddedJob> {
-  return addJob(
-    syncs,
-    'backfill',
-    { connector, kind: 'backfill', backfill } satisfies ConnectorJob,
-    backoff,
-    {
-      deduplication: { id: backfillKey(connector) },
-      // A deadline in a day: most syncs go first, but a backfill cannot starve.
-      priority: priorityOf(Date.now() + backfillWithinMs),
-    },
-  );
+  const job: ConnectorJob = { connector, kind: 'backfill', backfill };
+  return addJob(syncs, 'backfill', job, backoff, {
+    deduplication: { id: backfillKey(connector) },
+    // A deadline in a day: most syncs go first, but a backfill cannot starve.
+    priority: priorityOf(Date.now() + backfillWithinMs),
+  });
 }
 
 /**

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { JobSchedulerJson, JobSchedulerTemplateOptions, RepeatOptions } from 'bullmq';
 import type { Redis } from 'ioredis';
@@ -153,10 +153,7 @@ function tickOf(sink: ServedSink, of: OfConnector): WantedTick {
     schedule.kind === 'cron'
       ? { pattern: schedule.pattern, tz: schedule.timezone }
       : { every: schedule.everyMs };
-  const fingerprint = createHash('sha256')
-    .update(JSON.stringify([sink.id, connector, repeat]))
-    .digest('hex')
-    .slice(0, 12);
+  const fingerprint = hash('sha256', JSON.stringify([sink.id, connector, repeat])).slice(0, 12);
   const data = { sink: sink.id, connector };
   const template = { name: `tick-${fingerprint}`, data, opts: tickOptions };
   return { id: schedulerId(sink.id, connector), name: connector, repeat, template, of };
@@ -180,14 +177,21 @@ function scheduledTargets(targets: readonly ScheduledTarget[], sink: ServedSink)
     .toSorted((left, right) => (left.target < right.target ? -1 : 1));
 }
 
-/** Claims with the schedules of the settings alone: paused connectors are in the ledger, which all processes read. */
+/**
+ * True if this process may write the schedules of this sink: its config is the one that started last. During a deploy,
+ * workers with two configs run side by side; without this check each would undo the other's writes. Idempotent; after
+ * Redis loses its data, the claims can be repeated in any order. Claims with the schedules of the settings alone:
+ * paused connectors are in the ledger, which all processes read.
+ */
 async function isInForce({ queues, connectors, targets, claim }: ReconcileOptions, sink: ServedSink) {
   const ofConnectors = [...connectors.values()]
     .filter((connector) => connector.schedule !== null && connector.sink.name === sink.name)
     .toSorted((left, right) => (left.name < right.name ? -1 : 1))
     .map(({ name, schedule }) => [name, schedule]);
   const schedules = [...ofConnectors, ...scheduledTargets(targets, sink)];
-  return await claimSchedules(queues.redis, queues.prefix, { ...claim, sink, schedules });
+  const own = hash('sha256', JSON.stringify(schedules)).slice(0, 16);
+  const keys = [schedulesKey(queues.prefix), sink.id, String(claim.sinceMs), own];
+  return (await queues.redis.eval(keepNewestClaim, 1, ...keys)) === own;
 }
 
 /**
@@ -241,18 +245,18 @@ type RegisteredSink = z.output<typeof registered>;
  * `mayTakeOver`: two machines would otherwise write to two unrelated files in turn.
  */
 async function registerSink(
-  redis: Redis,
-  prefix: string,
+  { redis, prefix }: QueueSet,
   sink: ServedSink,
-  options: { readonly mayTakeOver: boolean; readonly clock: Clock },
-): Promise<string | null> {
+  mayTakeOver: boolean,
+  clock: Clock,
+) {
   const own = { id: sink.id, host: hostname(), place: sink.place };
-  const text = JSON.stringify({ ...own, pid: process.pid, since: instant(options.clock.now()) });
+  const text = JSON.stringify({ ...own, pid: process.pid, since: instant(clock.now()) });
   const isFirst = (await redis.hsetnx(sinksKey(prefix), sink.name, text)) === 1;
   const known = isFirst ? null : await registeredSink(redis, prefix, sink.name);
   const isSamePlace = known?.host === own.host && known.place === own.place;
   if (isFirst || (known?.id === own.id && isSamePlace)) return null;
-  if (known !== null && known.id !== own.id && !options.mayTakeOver && !isSamePlace) {
+  if (known !== null && known.id !== own.id && !mayTakeOver && !isSamePlace) {
     throw incompatible(sink.name, known, own);
   }
   await redis.hset(sinksKey(prefix), sink.name, text);
@@ -294,13 +298,10 @@ function incompatible(sink: string, known: RegisteredSink, own: RegisteredSink):
 export async function registerSinks(
   queues: QueueSet,
   sinks: readonly ServedSink[],
-  options: { readonly takeOver: readonly string[]; readonly clock: Clock },
+  { takeOver, clock }: { readonly takeOver: readonly string[]; readonly clock: Clock },
 ): Promise<readonly string[]> {
   const tookOver = sinks.map(async (sink) => {
-    const replaced = await registerSink(queues.redis, queues.prefix, sink, {
-      mayTakeOver: options.takeOver.includes(sink.name),
-      clock: options.clock,
-    });
+    const replaced = await registerSink(queues, sink, takeOver.includes(sink.name), clock);
     if (replaced === null) return [];
     await forget(queues, replaced);
     return [sink.name];
@@ -322,7 +323,7 @@ export type ScheduleClaim = Readonly<Awaited<ReturnType<typeof beginClaim>>>;
 /**
  * Keeps the claim of the config that started last, in whatever order claims arrive; returns the fingerprint in force.
  */
-const claim = `
+const keepNewestClaim = `
 local known = redis.call('hget', KEYS[1], ARGV[1])
 if known then
   local since, fingerprint = string.match(known, '^(%d+) (%x+)$')
@@ -335,19 +336,4 @@ return ARGV[3]`;
 export async function beginClaim(redis: Redis) {
   const [seconds = 0, microseconds = 0] = (await redis.time()).map(Number);
   return { sinceMs: seconds * 1000 + Math.floor(microseconds / 1000) };
-}
-
-/**
- * True if this process may write the schedules of this sink: its config is the one that started last. During a deploy,
- * workers with two configs run side by side; without this check each would undo the other's writes. Idempotent; after
- * Redis loses its data, the claims can be repeated in any order.
- */
-async function claimSchedules(
-  redis: Redis,
-  prefix: string,
-  { sink, schedules, sinceMs }: ScheduleClaim & { readonly sink: ServedSink; readonly schedules: unknown },
-): Promise<boolean> {
-  const own = createHash('sha256').update(JSON.stringify(schedules)).digest('hex').slice(0, 16);
-  const inForce = await redis.eval(claim, 1, schedulesKey(prefix), sink.id, String(sinceMs), own);
-  return inForce === own;
 }

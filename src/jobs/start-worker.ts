@@ -336,9 +336,7 @@ function openReconcile(
         claim,
         retryDelayMs: timings.retryDelayMs,
       });
-      if (written.length + removed.length > 0) {
-        log.info({ written, kept, removed }, 'schedules updated');
-      }
+      if (written.length + removed.length > 0) log.info({ written, kept, removed }, 'schedules updated');
       await onOutdated(outdated);
       await context.publications.retry();
       const text = outdated.join();
@@ -373,9 +371,7 @@ async function watchSinks(
   while (await slept(clock, timings.sinkWatchMs, closing)) {
     for (const { name: sink } of sinks) {
       const found = await ledger.lost(sink);
-      if (found === null && logged.delete(sink)) {
-        log.info({ sink }, 'this sink is back in place');
-      }
+      if (found === null && logged.delete(sink)) log.info({ sink }, 'this sink is back in place');
       if (found === null || logged.has(sink)) continue;
       logged.add(sink);
       log.error(
@@ -540,19 +536,8 @@ function serveQueue(
 }
 
 /** The part of the worker's context that ticks need. */
-type TickContext = Pick<
-  WorkerContext,
-  | 'sinks'
-  | 'connectors'
-  | 'queues'
-  | 'ledger'
-  | 'timings'
-  | 'closing'
-  | 'onError'
-  | 'clock'
-  | 'log'
-  | 'observe'
->;
+type TickContext = Pick<WorkerContext, 'sinks' | 'connectors' | 'queues' | 'ledger' | 'timings'> &
+  Pick<WorkerContext, 'closing' | 'onError' | 'clock' | 'log' | 'observe'>;
 
 const missedAfterMs = 60_000;
 const hourMs = 60 * 60 * 1000;

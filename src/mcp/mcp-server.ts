@@ -7,6 +7,7 @@ import { type Clock, otherTurn } from '../core/clock.ts';
 import { importOptional, SyncError, usage } from '../core/errors.ts';
 import { orAborted, takeSlot, within } from '../http/or-aborted.ts';
 import type { JobLog } from '../jobs/worker-context.ts';
+import type { EndedCall } from '../telemetry/metrics.ts';
 import { type Answer, jsonOf } from './answer.ts';
 import {
   changes,
@@ -85,15 +86,6 @@ const limits = {
 };
 /** Clients wait a minute for an answer: a call has its turn long before, or is refused. */
 const mostWaitMs = 20_000;
-
-/** The end of a call, for the log and the metrics, without any values. */
-export interface EndedCall {
-  readonly tool: string;
-  readonly result: 'ok' | 'refused' | 'failed' | 'cancelled';
-  readonly ms: number;
-  readonly rows: number;
-  readonly chars: number;
-}
 
 export type RunCall = (
   of: { readonly name: string; readonly isSlow: boolean },

@@ -69,7 +69,12 @@ const mostIssues = 5;
 
 // --- Entities: what is stored, and how it stands
 
-const afterInput = z.string().max(200).optional().describe('to go on: from "next" of the answer before');
+/** A text that may be left out, of at most so many characters. */
+function optionalText(most: number, about: string) {
+  return z.string().max(most).optional().describe(about);
+}
+
+const afterInput = optionalText(200, 'to go on: from "next" of the answer before');
 
 export const listEntities = tool({
   name: 'list_entities',
@@ -77,11 +82,7 @@ export const listEntities = tool({
   description:
     'What is stored here, from which services, how many rows, as of when, and whether it is complete. Call it first. Without arguments: all connectors with their entities. With a connector: its entities and what they hold. With an entity: its fields and what they mean.',
   input: strictObject({
-    name: z
-      .string()
-      .max(200)
-      .optional()
-      .describe('a connector such as "newsletter", or an entity such as "newsletter/campaigns"'),
+    name: optionalText(200, 'a connector such as "newsletter", or an entity such as "newsletter/campaigns"'),
     after: afterInput,
   }),
   run: async (world, { name, after }) => {
@@ -95,10 +96,7 @@ export const listEntities = tool({
 async function everyConnector({ shown }: ToolWorld, after: string): Promise<Answer> {
   const { left, page } = pageAfter(shown.connectors, after);
   const states = await readConnectors(page);
-  const lines = fitting(
-    page.map((connector) => connectorLine(connector, shown.of(connector), states)),
-    jsonOf,
-  );
+  const lines = fitting(page.map((connector) => connectorLine(connector, shown.of(connector), states)));
   return answer({
     connectors: lines,
     ...(lines.length < left.length ? { next: { after: lines.at(-1)?.connector } } : {}),
@@ -163,7 +161,7 @@ async function oneConnector({ shown }: ToolWorld, connector: ShownConnector, aft
       ...more,
     };
   });
-  const fit = fitting(lines, jsonOf);
+  const fit = fitting(lines);
   return answer({
     ...namesOf(connector),
     ...(typeof problem === 'string' ? { problem } : {}),
@@ -198,7 +196,7 @@ export const freshness = tool({
   description:
     'How old what is stored is, whether the last sync went well, and what is wrong. To answer "is this up to date?".',
   input: strictObject({
-    connector: z.string().max(200).optional().describe('such as "newsletter"; left out: all'),
+    connector: optionalText(200, 'such as "newsletter"; left out: all'),
     after: afterInput,
   }),
   run: async ({ shown, clock }, { connector: name, after = '' }) => {
@@ -211,7 +209,7 @@ export const freshness = tool({
         ? { connector: connector.name, state: 'cannot be read' }
         : rowOf(connector, overviewOf(overviews, connector), nowMs),
     );
-    const fit = fitting(rows, jsonOf);
+    const fit = fitting(rows);
     return answer({
       now: new Date(nowMs).toISOString(),
       note: 'as_of: what changed in the service before is stored. state: failed, late, incomplete, paused, running, new or ok, the worst that is true.',
@@ -244,16 +242,14 @@ export const sql = tool({
   description:
     'One query (SELECT, WITH or VALUES; SQLite or PostgreSQL) over views of the stored records, without deleted ones. To count, add up, group and join. Name the columns that you need instead of *: the fewer are read, the faster it is. Without "sql": the views and their columns; ask for these first.',
   input: strictObject({
-    sql: z
-      .string()
-      .max(20_000)
-      .optional()
-      .describe('such as "SELECT status, count(*) FROM newsletter__campaigns_current GROUP BY status"'),
-    connector: z
-      .string()
-      .max(200)
-      .optional()
-      .describe('a connector whose database is queried; only needed where there are several databases'),
+    sql: optionalText(
+      20_000,
+      'such as "SELECT status, count(*) FROM newsletter__campaigns_current GROUP BY status"',
+    ),
+    connector: optionalText(
+      200,
+      'a connector whose database is queried; only needed where there are several databases',
+    ),
     limit: z.int().min(1).max(200).optional().describe('how many rows; 50 if left out'),
     offset: z.int().min(0).max(10_000_000).optional().describe('to go on: from "next" of the answer before'),
   }),
@@ -263,7 +259,7 @@ export const sql = tool({
     if (text === undefined || text.trim() === '') {
       const views = (await queries.views(sink)).slice(offset);
       const left = views.map(({ name, label, columns }) => ({ view: name, of: label, columns }));
-      const fit = fitting(left, jsonOf);
+      const fit = fitting(left);
       return answer({
         database: sink.type,
         views: fit,
@@ -489,7 +485,7 @@ export const changes = tool({
       ...(record.isDeleted ? { deleted: true } : {}),
       record: shownRecord(record, stored, found, { fields, most: mostOfListedValue }),
     }));
-    const fit = fitting(rows, jsonOf);
+    const fit = fitting(rows);
     const hasMore = fit.length < read.length;
     return answer(
       {
@@ -556,14 +552,10 @@ export const search = tool({
       .record(z.string(), z.unknown())
       .optional()
       .describe('which records, such as {"eq": {"status": "sent"}}; left out: all'),
-    sort: z
-      .string()
-      .max(1_000)
-      .optional()
-      .describe('fields with commas between, such as "send_time:desc,id"'),
+    sort: optionalText(1_000, 'fields with commas between, such as "send_time:desc,id"'),
     limit: z.int().min(1).max(100).optional().describe('how many records; 20 if left out'),
     fields: fieldsInput,
-    cursor: z.string().max(10_000).optional().describe('to go on: from "next" of the answer before'),
+    cursor: optionalText(10_000, 'to go on: from "next" of the answer before'),
   }),
   run: async ({ shown, searches }, given, signal) => {
     const { entity, filter, sort, limit = 20, fields, cursor } = given;
@@ -590,7 +582,7 @@ export const search = tool({
       });
     let page = await ask(limit);
     let records = page.data.map(shownFound);
-    const fit = fitting(records, jsonOf);
+    const fit = fitting(records);
     if (fit.length < records.length) {
       // Only the search knows the cursor behind the last record that fits.
       page = await ask(fit.length);

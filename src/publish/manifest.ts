@@ -127,14 +127,13 @@ export const ownColumns = [
   { name: '_deleted_at', type: 'timestamptz', isRequired: false, description: 'When that was found' },
 ] as const;
 
-/** All columns of a table as a database has them: those of the record first, with types of DuckDB and PostgreSQL. */
-export function columnsOf({
-  columns,
-  key,
-}: {
+/** The columns of the record, and the names of those that identify a row. */
+export interface TableShape extends Pick<PublishedEntity, 'key'> {
   readonly columns: readonly Pick<PublishedColumn, 'name' | 'type'>[];
-  readonly key: readonly string[];
-}) {
+}
+
+/** All columns of a table as a database has them: those of the record first, with types of DuckDB and PostgreSQL. */
+export function columnsOf({ columns, key }: TableShape) {
   return [
     ...columns.map(({ name, type }) => ({ name, type: binaryType[type], isRequired: key.includes(name) })),
     ...ownColumns,

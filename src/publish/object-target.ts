@@ -27,7 +27,6 @@ import {
   sumOf,
   type OpenPublication,
   type PlannedEntity,
-  type PrunedTarget,
   type Target,
   type TargetCheck,
 } from './target.ts';
@@ -300,26 +299,16 @@ function neededOf(
   });
 }
 
-interface Prune {
-  readonly clock: Clock;
-  /** Null: every publication stays. */
-  readonly keepFromMs: number | null;
-  /** Counts what it would remove. */
-  readonly isDryRun: boolean;
-}
-
 /**
  * Removes the oldest publications, up to those that a reader of any that was the newest at `keepFromMs` or later needs;
  * then files and leftovers of this program that no manifest names. These go at once if their number was published,
  * because no attempt ends with a number that is taken, and otherwise when they are a day old by this machine's clock:
  * S3 refuses the requests of a machine whose clock is minutes off. Manifests go first, from the oldest on, so that none
  * ever names a removed file. If every publication stays, there may be any number of manifests: only those whose number
- * more than one attempt has are read.
+ * more than one attempt has are read. `keepFromMs` null: every publication stays. A dry run counts what it would
+ * remove.
  */
-export async function pruneObjects(
-  store: ObjectStore,
-  { clock, keepFromMs, isDryRun }: Prune,
-): Promise<PrunedTarget> {
+async function pruneObjects(store: ObjectStore, clock: Clock, keepFromMs: number | null, isDryRun: boolean) {
   const remove = async (names: readonly string[]): Promise<void> => {
     if (!isDryRun) await store.remove(names);
   };
@@ -444,7 +433,7 @@ export function openObjectTarget(options: ObjectTargetOptions): Target {
       await store.remove([name]);
     },
     check: async (signal) => await checkObjects(store, signal),
-    prune: async (keepFromMs, isDryRun) => await pruneObjects(store, { clock, keepFromMs, isDryRun }),
+    prune: async (keepFromMs, isDryRun) => await pruneObjects(store, clock, keepFromMs, isDryRun),
     [Symbol.asyncDispose]: async () => {
       await writers[Symbol.asyncDispose]();
       await store[Symbol.asyncDispose]();

@@ -154,7 +154,7 @@ function changeIn(transaction: Transaction, opened: Opened): TableChange & Postg
           await tx.sent();
         },
         merge: async () =>
-          await mergeRows(tables, opened.deletes, { plan, entity, stage }).catch((error: unknown) => {
+          await mergeRows(tables, opened.deletes, plan, entity, stage).catch((error: unknown) => {
             if (codeOf(error) !== '54000') throw error;
             // The server does not always name it.
             throw tables.incompatible(
@@ -432,18 +432,16 @@ function copyInto(table: string, shape: PlannedEntity): (tx: Tx, records: readon
   };
 }
 
-interface Staged {
-  readonly plan: TablePlan;
-  readonly entity: PlannedEntity;
-  /** As statements name the table with the changes. */
-  readonly stage: string;
-}
-
-/** Throws `SyncError` TARGET_INCOMPATIBLE where the table takes other rows than it is given. */
+/**
+ * Throws `SyncError` TARGET_INCOMPATIBLE where the table takes other rows than it is given. `stage`: the table with the
+ * changes, as statements name it.
+ */
 async function mergeRows(
   { db: tx, sqlName, incompatible }: PostgresTables,
   deletes: PostgresPlace['deletes'],
-  { plan, entity, stage }: Staged,
+  plan: TablePlan,
+  entity: PlannedEntity,
+  stage: string,
 ): ReturnType<Stage['merge']> {
   const table = sqlName(entity);
   await keepNewest(tx, stage, entity.key);

@@ -37,7 +37,8 @@ export interface PublishRequest {
   readonly clock: Clock;
   /** Once it is aborted, `publishOnce` rejects with its reason, and the target is as before. */
   readonly signal: AbortSignal;
-  readonly onProgress?: ((progress: PublishProgress) => void) | undefined;
+  /** Called after each batch with the rows of the entity so far, including those of its snapshot. */
+  readonly onProgress?: ((progress: OfEntity & { readonly rows: number }) => void) | undefined;
 }
 
 export type PublishEnd =
@@ -448,11 +449,8 @@ async function hasReusedNumbers(
     );
     // A table that was dropped and created again has other numbers.
     if (one?.tableId !== tableId) continue;
-    for await (const records of reader.changes(
-      connector,
-      table,
-      Math.max(0, one.through - searchedNumbers),
-    )) {
+    const after = Math.max(0, one.through - searchedNumbers);
+    for await (const records of reader.changes(connector, table, after)) {
       if (records.some(({ seq, run }) => seq <= one.through && later.has(run))) return true;
       if ((records.at(-1)?.seq ?? 0) > one.through) break;
     }
@@ -738,12 +736,6 @@ function otherSinkError({ sink, publication }: Manifest, target: string): SyncEr
   );
 }
 
-/** Reported after each batch of rows. */
-interface PublishProgress extends OfEntity {
-  /** Rows of the entity so far, including those of its snapshot. */
-  readonly rows: number;
-}
-
 const nothing: WrittenEntity = { upserts: 0, deletes: 0, files: [], snapshot: null };
 
 /** Writes the planned rows of an entity. Rejects with ACCOUNTING unless the written rows are the read ones. */
@@ -764,7 +756,7 @@ export async function writeEntity(
     onProgress?.({ connector, entity, rows });
   };
   // There is no table of an entity that was removed.
-  const stored = through === after ? noRows() : reader.changes(connector, table, after);
+  const stored = through === after ? [] : reader.changes(connector, table, after);
   const changes = tallied(stored, planned, onRows);
   const snapshot = tallied(live(reader.changes(connector, table, 0)), { ...planned, after: 0 }, onRows);
   try {
@@ -774,15 +766,10 @@ export async function writeEntity(
       changes: startingWith(first, changes.rows),
       snapshot: hasSnapshot ? snapshot.rows : null,
     });
+    const { rows: upserts, files } = written.snapshot ?? { rows: 0, files: [] };
     const wrong =
       difference(changes.tally, written, planned.layout === null ? null : written.files) ??
-      (hasSnapshot
-        ? difference(
-            snapshot.tally,
-            { upserts: written.snapshot?.rows ?? 0, deletes: 0 },
-            written.snapshot?.files ?? [],
-          )
-        : null);
+      (hasSnapshot ? difference(snapshot.tally, { upserts, deletes: 0 }, files) : null);
     if (wrong !== null) throw accountingError(planned, wrong);
     return written;
   } finally {
@@ -790,15 +777,11 @@ export async function writeEntity(
   }
 }
 
-async function* noRows(): AsyncGenerator<readonly StoredRecord[]> {
-  yield* [];
-}
-
 /** Numbers of the rows and changes that were read of an entity. */
 type Tally = ReturnType<typeof tallied>['tally'];
 
 type Span = Pick<PlannedEntity, 'connector' | 'entity' | 'after' | 'through'>;
-type Batches = AsyncIterable<readonly StoredRecord[]>;
+type Batches = AsyncIterable<readonly StoredRecord[]> | readonly (readonly StoredRecord[])[];
 
 function tallied(batches: Batches, span: Span, onRows: (rows: number) => void) {
   /** Numbers of changes are 0 where there was no row. */

@@ -281,14 +281,6 @@ export function openRowFileWriters() {
   };
 }
 
-interface Part {
-  readonly path: string;
-  readonly file: RowFile;
-  rows: number;
-  firstSeq: number;
-  lastSeq: number;
-}
-
 /**
  * Begins a file with the first row that has none, and the next one where it is full. Disposed before `finish`, it
  * removes its files. Rejects with `SyncError` TARGET_FAILED where a file cannot be written.
@@ -301,9 +293,10 @@ function openRowFiles(
   const files: RowFile[] = [];
   const written: WrittenFile[] = [];
   let isFinished = false;
+  type Part = Awaited<ReturnType<typeof begin>>;
   let part: Part | null = null;
 
-  const begin = async (): Promise<Part> => {
+  const begin = async () => {
     const path = await pathOf(files.length + 1);
     const file = await create(path, options);
     files.push(file);

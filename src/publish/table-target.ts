@@ -15,6 +15,7 @@ import {
   type PublishedColumn,
   type PublishedEntity,
   type StoredManifest,
+  type TableShape,
 } from './manifest.ts';
 import {
   removeOld,
@@ -191,17 +192,16 @@ async function writeChanges({ changes }: EntityRows, stage: Stage): Promise<Writ
 }
 
 /** As `CREATE TABLE` has them. */
-export function columnsSql(entity: Pick<PlannedEntity, 'columns' | 'key'>, textType: string): string {
-  return columnsOf(entity)
-    .map(({ name, type, isRequired }) => {
-      return `${quoted(name)} ${type === 'text' ? textType : type}${isRequired ? ' NOT NULL' : ''}`;
-    })
+export function columnsSql(shape: TableShape, textType: string): string {
+  const typeOf = (type: string): string => (type === 'text' ? textType : type);
+  return columnsOf(shape)
+    .map(({ name, type, isRequired }) => `${quoted(name)} ${typeOf(type)}${isRequired ? ' NOT NULL' : ''}`)
     .join(', ');
 }
 
 /** Quoted, in the order of a row. */
-export function namesOf(entity: Pick<PlannedEntity, 'columns' | 'key'>): readonly string[] {
-  return columnsOf(entity).map(({ name }) => quoted(name));
+export function namesOf(shape: TableShape): readonly string[] {
+  return columnsOf(shape).map(({ name }) => quoted(name));
 }
 
 /** Makes or changes the table as planned. */

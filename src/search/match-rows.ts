@@ -18,13 +18,9 @@ interface ReadRow {
  * not. Of an entity whose arrays are exploded its own records are meant. Throws SEARCH_INVALID.
  */
 export function rowMatcher(
-  {
-    connector,
-    entity,
-    table,
-  }: { readonly connector: ConnectorName; readonly entity: Entity; readonly table: EntityTable },
+  { connector, entity, table }: Readonly<{ connector: ConnectorName; entity: Entity; table: EntityTable }>,
   filter: JsonValue,
-): { readonly row: (row: ReadRow) => boolean; readonly record: (record: JsonObject) => boolean } {
+) {
   const own: Entity = {
     ...entity,
     explode: null,
@@ -52,12 +48,12 @@ export function rowMatcher(
   };
   return {
     // A field without a column is a member of `_extra`.
-    row: ({ values, extra }) =>
+    row: ({ values, extra }: ReadRow) =>
       matching(({ read, sources }) =>
         read(sources.map((index) => (index < 0 ? extra : (values[index] ?? null)))),
       ),
     // Whatever types its values have: it may have been refused for them.
-    record: (record) =>
+    record: (record: JsonObject) =>
       matching(
         ({ members }) =>
           members.map((name) => memberOf(record, name) ?? null).find((one) => one !== null) ?? null,

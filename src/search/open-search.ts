@@ -137,11 +137,8 @@ async function probablyLast(
 ): Promise<OrderKey> {
   if (first === undefined || first.by === null) return null;
   checkTime();
-  const {
-    keyOf,
-    direction,
-    by: { field, column },
-  } = first;
+  const { keyOf, direction } = first;
+  const { field, column } = first.by;
   const begin = valueOf(after);
   const where = allOf([
     target.chosen,
@@ -369,10 +366,8 @@ export function searchOf({ db, records, tableName: nameOf, sqlFor }: SearchedSin
   };
 }
 
-interface State extends Pick<Searching, 'snapshot' | 'target' | 'sql' | 'rows'> {
-  /** False: nothing is stored yet. */
-  readonly isThere: boolean;
-}
+/** Without `isThere`, nothing is stored yet. */
+type State = Pick<Searching, 'snapshot' | 'target' | 'sql' | 'rows'> & { readonly isThere: boolean };
 
 /**
  * `params`: query, limit, cursor and fields as they came from outside. Integers that a double cannot hold come as

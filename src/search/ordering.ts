@@ -1,4 +1,4 @@
-import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
+import { hash, createHmac, timingSafeEqual } from 'node:crypto';
 import * as z from 'zod';
 import { readJson, writeJson, type JsonObject, type JsonValue } from '../core/json.ts';
 import { valueAt } from './field-value.ts';
@@ -178,10 +178,7 @@ export function cursorSeal(
   scope: string,
   { filter, sort }: Pick<SearchRequest, 'filter' | 'sort'>,
 ): { readonly key: Buffer; readonly query: string } {
-  const query = createHash('sha256')
-    .update(writeJson([scope, filter, sort]))
-    .digest('base64url')
-    .slice(0, 22);
+  const query = hash('sha256', writeJson([scope, filter, sort]), 'base64url').slice(0, 22);
   return { key, query };
 }
 

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { knownOrMade } from '../core/grouped.ts';
 import type { JsonObject } from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
 import { usage } from '../core/errors.ts';
@@ -30,17 +31,15 @@ const made = new WeakMap<Definition, Definition>();
 function callable(definition: Definition): Definition {
   const requests = definition.upstream?.entities;
   if (requests === undefined || requests.size === definition.entities.size) return definition;
-  const known = made.get(definition);
-  if (known !== undefined) return known;
-  const entities = new Map<EntityName, Entity>();
-  for (const [name, entity] of definition.entities) {
-    const parents = entity.parents.filter((parent) => parent.entity === name || entities.has(parent.entity));
-    const isFound = parents.length > 0 || entity.parents.length === 0;
-    if (requests.has(name) && isFound) entities.set(name, { ...entity, parents });
-  }
-  const found = { ...definition, entities };
-  made.set(definition, found);
-  return found;
+  return knownOrMade(made, definition, () => {
+    const entities = new Map<EntityName, Entity>();
+    for (const [name, entity] of definition.entities) {
+      const parents = entity.parents.filter((one) => one.entity === name || entities.has(one.entity));
+      const isFound = parents.length > 0 || entity.parents.length === 0;
+      if (requests.has(name) && isFound) entities.set(name, { ...entity, parents });
+    }
+    return { ...definition, entities };
+  });
 }
 
 /** A connector that the service answers for. */

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { SyncError } from '../core/errors.ts';
+import { SyncError, usage } from '../core/errors.ts';
 import type { RunEvent } from '../core/events.ts';
 import type { ConnectorName } from '../core/names.ts';
 
@@ -52,10 +52,7 @@ const levels: readonly string[] = ['trace', 'debug', 'info', 'warn', 'error', 'f
 /** The level as it was given. Throws USAGE, naming those there are, for an unknown one. */
 export function checkLogLevel(level: string): string {
   if (levels.includes(level)) return level;
-  throw new SyncError(`LOG_LEVEL: expected one of ${levels.join(', ')}, got "${level}".`, {
-    code: 'USAGE',
-    recovery: 'stop',
-  });
+  throw usage(`LOG_LEVEL: expected one of ${levels.join(', ')}, got "${level}".`);
 }
 
 type Level = 'debug' | 'info' | 'warn' | 'error';

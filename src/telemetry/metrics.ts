@@ -506,11 +506,11 @@ function showConnector(series: Series, sampled: SampledConnector, nowMs: number)
   }
 }
 
-/** End of an agent's call. */
-interface EndedCall {
+/** The end of an agent's call, for the log and the metrics, without any values. */
+export interface EndedCall {
   /** Name from a closed set. */
   readonly tool: string;
-  readonly result: string;
+  readonly result: 'ok' | 'refused' | 'failed' | 'cancelled';
   readonly ms: number;
   readonly chars: number;
 }

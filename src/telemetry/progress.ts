@@ -1,6 +1,7 @@
 import { type Clock, slept } from '../core/clock.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import { handledBy, type RunEvent } from '../core/events.ts';
+import { knownOrMade } from '../core/grouped.ts';
 import { writeJson } from '../core/json.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
 import { count, counted, duration, printable, printableWithin } from './format.ts';
@@ -53,11 +54,7 @@ export function openProgress(connector: ConnectorName, clock: Clock) {
     files: { wanted: null as number | null, stored: 0, bytes: 0, failed: 0 },
   };
 
-  const entityOf = (name: EntityName): EntityState => {
-    const entity = entities.get(name) ?? newEntity();
-    entities.set(name, entity);
-    return entity;
-  };
+  const entityOf = (name: EntityName): EntityState => knownOrMade(entities, name, newEntity);
 
   const onEvent = handledBy({
     'run-started': ({ run: id, continues, due }) => {

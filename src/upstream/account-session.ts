@@ -66,9 +66,7 @@ export interface OpenedCall {
   readonly base: URL;
 }
 
-interface AccountFacts extends BesideFacts {
-  readonly lane: CallLane;
-}
+type AccountFacts = BesideFacts & { readonly lane: CallLane };
 
 export type Session = ReturnType<typeof openSession>;
 

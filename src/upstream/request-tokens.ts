@@ -1,5 +1,5 @@
 import type { Clock } from '../core/clock.ts';
-import { isJsonObject, memberOf, type JsonValue } from '../core/json.ts';
+import type { JsonValue } from '../core/json.ts';
 import type { IssuedAuthentication, SignInAuthentication } from '../definitions/upstream/upstream-file.ts';
 import { fillTemplate, type AnswerPath } from '../definitions/upstream/service-texts.ts';
 import type { Upstream } from '../definitions/upstream/upstream.ts';
@@ -71,9 +71,7 @@ export async function requestTokens(url: URL, auth: IssuedAuthentication, grant:
   const form = clientForm(auth, grant, credentials);
   const hidden = [...secrets, ...form.secrets];
   const read = (answer: WireAnswer): NewTokens | null => {
-    if (isSuccess(answer.status)) {
-      return readTokens(readJsonAnswer(answer, hidden), auth, url.host, hidden);
-    }
+    if (isSuccess(answer.status)) return readTokens(readJsonAnswer(answer, hidden), auth, url.host, hidden);
     const value = tryJsonText(textOfBody(answer.body));
     if (![400, 401, 403].includes(answer.status) || value === undefined) return null;
     throw refusedGrant(answer.status, value, hidden, auth, url.host);
@@ -123,8 +121,8 @@ function readTokens(
   host: string,
   secrets: readonly string[],
 ): NewTokens {
-  const accessToken = isJsonObject(value) ? memberOf(value, 'access_token') : undefined;
-  const refreshToken = isJsonObject(value) ? memberOf(value, 'refresh_token') : undefined;
+  const accessToken = valueAt(value, ['access_token']);
+  const refreshToken = valueAt(value, ['refresh_token']);
   // Some services refuse with status 200.
   if (typeof accessToken !== 'string' || accessToken.trim() === '') {
     throw refusedGrant(200, value, secrets, auth, host);
@@ -146,7 +144,7 @@ const longestSeconds = 100 * 366 * 86_400;
 
 /** Some services send numbers as text, and 0 for tokens that never end. */
 function secondsIn(value: JsonValue, names: readonly string[]): number | null {
-  const stated = names.map((name) => (isJsonObject(value) ? memberOf(value, name) : undefined));
+  const stated = names.map((name) => valueAt(value, [name]));
   const seconds = stated.map((one) => (typeof one === 'string' ? Number(one) : one));
   return (
     seconds.find((one): one is number => typeof one === 'number' && one > 0 && one <= longestSeconds) ?? null
@@ -173,12 +171,10 @@ function refusedGrant(
   { kind }: IssuedAuthentication,
   host: string,
 ): RefusedGrantError {
-  const [error = '', description = ''] = isJsonObject(value)
-    ? ['error', 'error_description'].map((name) => {
-        const text = memberOf(value, name);
-        return typeof text === 'string' ? text : '';
-      })
-    : [];
+  const [error = '', description = ''] = ['error', 'error_description'].map((name) => {
+    const text = valueAt(value, [name]);
+    return typeof text === 'string' ? text : '';
+  });
   const said = redactMessage([error, description].filter((text) => text !== '').join(': '), secrets);
   const words = said === '' ? '' : ` (${said})`;
   const isRenewal = kind === 'refresh' && status !== 200;

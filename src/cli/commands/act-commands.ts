@@ -143,11 +143,8 @@ Example:
   $ connector-sync schedule run newsletter`,
       run: async (context, _flags, names) => {
         const { terminal, program } = context;
-        await perform(
-          context,
-          connectorActs['run-now'],
-          chosenConnectors(await context.settings('redis'), names),
-        );
+        const connectors = chosenConnectors(await context.settings('redis'), names);
+        await perform(context, connectorActs['run-now'], connectors);
         terminal.print(`\n"${program} runs" shows it, and "${program} ui" its progress.`);
       },
     }),

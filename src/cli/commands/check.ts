@@ -1,5 +1,4 @@
 import { withConnectors, type CheckContext, runChecks } from '../../app/setup-checks.ts';
-import type { ErrorCode } from '../../core/errors.ts';
 import { printable } from '../../telemetry/format.ts';
 import { showLive } from '../../telemetry/progress.ts';
 import { command, type CommandContext } from '../command.ts';
@@ -23,7 +22,7 @@ Examples:
     );
     const results = found.map(({ code, ...result }): CheckResult => ({
       ...result,
-      exitCode: result.state === 'failed' ? exitCodeOfFailure(code) : exitCodes.ok,
+      exitCode: result.state === 'failed' ? exitCodeOfErrorCode(code ?? 'INTERNAL') : exitCodes.ok,
       ...(code === undefined ? {} : { code }),
     }));
     terminal.printJson({ ok: results.every(({ state }) => state !== 'failed'), checks: results });
@@ -39,10 +38,6 @@ interface CheckResult {
   readonly exitCode: ExitCode;
   /** The code of a failure: problems of one code are of one kind. */
   readonly code?: string;
-}
-
-function exitCodeOfFailure(code: ErrorCode | undefined) {
-  return code === undefined ? exitCodes.failed : exitCodeOfErrorCode(code);
 }
 
 /** Shows waits before retries, and the progress of what may take minutes. */

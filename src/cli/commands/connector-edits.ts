@@ -64,9 +64,7 @@ Examples:
     const settings = await context.settings();
     const file = configFile(context);
     const { env, cwd, terminal, program } = context;
-    if (!isConnectorName(name)) {
-      throw usage(`Expected a name of ${namePattern('_ or -')}, got "${name}".`);
-    }
+    if (!isConnectorName(name)) throw usage(`Expected a name of ${namePattern('_ or -')}, got "${name}".`);
     if (settings.connectors.has(name)) {
       throw usage(`The config has a connector ${name} already. Choose another name, or edit ${file}.`);
     }
@@ -101,8 +99,8 @@ function entryOf(
 ) {
   const { sinks, definitions } = settings;
   const { defaults } = place;
-  const { definition, id, workspace, every, cron, timezone, freshWithin } = flags;
-  if (definition === undefined && !defaults.has('definition')) {
+  const { every, cron, timezone } = flags;
+  if (flags.definition === undefined && !defaults.has('definition')) {
     throw usage(`--definition: expected a connector type; known are ${[...definitions.keys()].join(', ')}.`);
   }
   if (flags.sink === undefined && !defaults.has('sink') && sinks.size > 1) {
@@ -121,16 +119,7 @@ function entryOf(
     ...(cron === undefined ? {} : { cron }),
     ...(timezone === undefined ? {} : { timezone }),
   };
-  const { sink } = flags;
-  return connectorEntry(settings, place, {
-    definition,
-    id,
-    workspace,
-    credentials,
-    sink,
-    schedule,
-    freshWithin,
-  });
+  return connectorEntry(settings, place, { ...flags, credentials, schedule });
 }
 
 /**

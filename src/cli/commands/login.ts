@@ -134,15 +134,15 @@ async function byDevice(context: CommandContext, authorization: Authorization, s
   return await attempt.finish(signal);
 }
 
+/** The programs that open an address, where that is not `xdg-open`. */
+const openers: Partial<Record<NodeJS.Platform, readonly string[]>> = {
+  darwin: ['open'],
+  win32: ['rundll32', 'url.dll,FileProtocolHandler'],
+};
+
 /** Opens a browser, if the machine has one; the address is printed in any case. */
 function openBrowser(url: URL, env: CommandContext['env']): void {
-  const [program, ...args] =
-    process.platform === 'darwin'
-      ? ['open']
-      : process.platform === 'win32'
-        ? ['rundll32', 'url.dll,FileProtocolHandler']
-        : ['xdg-open'];
-  if (program === undefined) return;
+  const [program = 'xdg-open', ...args] = openers[process.platform] ?? [];
   const child = spawn(program, [...args, url.href], { stdio: 'ignore', detached: true, env: { ...env } });
   child.on('error', () => undefined);
   child.unref();

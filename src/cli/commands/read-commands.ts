@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { resolve } from 'node:path';
+import type { Clock } from '../../core/clock.ts';
 import { SyncError, usage } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
 import { hiddenWords, type Params } from '../../core/records.ts';
@@ -31,14 +32,8 @@ function readCommand(action: 'list' | 'get', example: string): AddCommand {
     help: `\nExample:\n  $ connector-sync ${action} ${example}`,
     run: async (context, flags, target) => {
       const settings = await context.settings('access');
-      const { connector, entity, params } = readTarget(
-        settings,
-        action,
-        target,
-        flags.param,
-        context.clock.now(),
-      );
-      const { terminal, signal } = context;
+      const { clock, terminal, signal } = context;
+      const { connector, entity, params } = readTarget(settings, action, target, flags.param, clock);
       await using app = await openPatientApp(context, settings, action);
       await using source = await app.openSource(connector, signal);
       if (action === 'get') {
@@ -77,7 +72,7 @@ function readTarget(
   action: ActionName,
   target: string,
   paramTexts: readonly string[],
-  nowMs: number,
+  clock: Clock,
 ) {
   const { connector, entity, isExploded } = entityTarget(settings, target);
   if (isExploded) throw usage(`${target} holds elements of ${entity.name}: name ${entity.name} instead.`);
@@ -93,7 +88,7 @@ function readTarget(
     ),
   ];
   if (problems.length > 0) throw usage(`${action} ${target}: ${problems.join('; ')}`);
-  const fixed = action === 'list' ? fixedParamsAt(entity, nowMs) : {};
+  const fixed = action === 'list' ? fixedParamsAt(entity, clock.now()) : {};
   return { connector, entity, params: { ...fixed, ...convertParams(declared, given) } };
 }
 
@@ -183,15 +178,9 @@ Examples:
   $ connector-sync download library/attachments --param attachment_id=a1
   $ connector-sync download library/attachments --param attachment_id=a1 --output - | sha256sum`,
   run: async (context, flags, target) => {
-    const { terminal, signal, cwd } = context;
+    const { clock, terminal, signal, cwd } = context;
     const settings = await context.settings('access');
-    const { connector, entity, params } = readTarget(
-      settings,
-      'download',
-      target,
-      flags.param,
-      context.clock.now(),
-    );
+    const { connector, entity, params } = readTarget(settings, 'download', target, flags.param, clock);
     const maxBytes = maxBytesOf(flags.maxBytes);
     const receive =
       flags.output === '-' ? toStdout(terminal) : toFile(flags.output ?? null, cwd, flags.force);

@@ -3,7 +3,7 @@ import { readDrift } from '../../app/read-statuses.ts';
 import { isDeclaredName, systemColumns } from '../../core/names.ts';
 import { usage } from '../../core/errors.ts';
 import { isReservedName } from '../../definitions/read-yaml.ts';
-import { chosenConnectors, connectorNamed } from '../../settings/choices.ts';
+import { chosenConnectors, connectorNamed, targetsOf } from '../../settings/choices.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';
 import type { DriftRow } from '../../sinks/readings.ts';
 import { counted, toTheMinute } from '../../telemetry/format.ts';
@@ -17,7 +17,9 @@ export const schema = command({
       description:
         'List undeclared fields and values that do not fit their column, with lines to declare them.',
       argument: ['[connector]', 'a name from the config (default: all)'],
-      options: { '--known': 'mark the new fields of the connector as known: they need no person any more' },
+      options: {
+        '--known': 'mark the new fields of the connector as known, so that no one has to look at them again',
+      },
       help: `
 Nothing of it is lost: it is kept in _extra, in a column of its own (onSchemaChange: evolve) or in quarantine. Fields that the
 definition has come to declare are no longer shown.
@@ -57,10 +59,11 @@ const notPlain = /^(?:null|true|false|yes|no|on|off|y|n)$/;
 
 /** Describes the drift of one connector for a person. Field names come from outside: tables make them inert. */
 function driftText(
-  { name, definition, sink }: Pick<ConnectorSettings, 'name' | 'definition' | 'sink'>,
+  connector: ConnectorSettings,
   drift: readonly DriftRow[] | null,
   width: number | null,
 ): readonly string[] {
+  const { name, definition, sink } = connector;
   if (drift === null) return [`${name}: not synced yet (sink ${sink.name})`];
   if (drift.length === 0) return [`${name}: no drift (${definition.name}, sink ${sink.name})`];
   const fields = counted(drift.length, 'field');
@@ -68,7 +71,7 @@ function driftText(
     row.entity,
     row.field === '*' ? '* (names beyond the first 200)' : row.field,
     row.types.join(', '),
-    row.kind === 'misfit' ? `does not fit ${typeIn(definition, row)}` : 'undeclared',
+    row.kind === 'misfit' ? `does not fit ${typeIn(connector, row)}` : 'undeclared',
     places[row.place],
     toTheMinute(row.firstSeenAt),
     declarationOf(row) ?? '',
@@ -93,12 +96,9 @@ export function declarationOf({ field, kind, types }: Pick<DriftRow, 'field' | '
   return `${notPlain.test(field) ? `'${field}'` : field}: ${type}`;
 }
 
-function typeIn(definition: ConnectorSettings['definition'], { entity, field }: DriftRow): string {
-  const tables = [...definition.entities.values()].flatMap(({ table, explodedTable }) =>
-    explodedTable === null ? [table] : [table, explodedTable],
-  );
-  const column = tables.find((table) => table.entity === entity)?.columns.find(({ name }) => name === field);
-  return column?.type ?? 'its column';
+function typeIn(connector: ConnectorSettings, { entity, field }: DriftRow): string {
+  const target = targetsOf(connector).find(({ table }) => table.entity === entity);
+  return target?.table.columns.find(({ name }) => name === field)?.type ?? 'its column';
 }
 
 const places: Readonly<Record<DriftRow['place'], string>> = {

@@ -1,12 +1,11 @@
 import type { App, AskedRun, EntityGlobs, RunEnd } from '../../app/app.ts';
 import { overviewOf, readOverview, type SinkOverview } from '../../app/connector-states.ts';
 import { openSharingApp, planSync } from '../../app/open-app.ts';
-import type { EntityName } from '../../core/names.ts';
 import { type DoneRun, type SharedWork, shareWork } from '../../app/find-run.ts';
-import { type Clock, instant } from '../../core/clock.ts';
+import { type Clock, instant, slept } from '../../core/clock.ts';
 import { hasCode, ThrottledError, usage } from '../../core/errors.ts';
 import type { OnRunEvent, RunEvent } from '../../core/events.ts';
-import type { ConnectorName } from '../../core/names.ts';
+import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { selectEntities } from '../../engine/chosen-entities.ts';
 import { chosenConnectors, sinksOf, targetsAfterSync } from '../../settings/choices.ts';
 import { withParts } from '../../settings/load-settings.ts';
@@ -78,14 +77,9 @@ export const sync = command({
     const asked = askedRuns(flags, context.clock);
     if (flags.dryRun) return await showPlans(chosen, context);
     const settings = withParts(local, 'access', 'redis');
-    const shared =
-      chosen.length < 2
-        ? null
-        : await shareWork(
-            chosen.map(({ connector }) => connector),
-            { select, exclude, full, allowDeletes },
-            context.clock,
-          );
+    const connectors = chosen.map(({ connector }) => connector);
+    const flagsOfAll = { select, exclude, full, allowDeletes };
+    const shared = connectors.length < 2 ? null : await shareWork(connectors, flagsOfAll, context.clock);
     const publications = openPublicationsAfterSync(context, settings);
     await using app = await openSharingApp({
       settings,
@@ -250,11 +244,7 @@ async function syncWhenFree(options: SyncAllOptions, one: ChosenConnector): Prom
   const { clock, signal } = context;
   const endMs = clock.now() + longestWaitMs;
   for (let triedMs = clock.now(); ;) {
-    try {
-      await clock.sleep(lookEveryMs, signal);
-    } catch {
-      return exitCodes.interrupted; // Only the signal ends a sleep early.
-    }
+    if (!(await slept(clock, lookEveryMs, signal))) return exitCodes.interrupted;
     if ((await shared?.isRunning(one.connector)) === true && clock.now() - triedMs < tryEveryMs) continue;
     triedMs = clock.now();
     const end = await syncOne(options, one);

@@ -152,9 +152,7 @@ Exit codes: 0 every worker has the config; 1 one refused it, or did not answer w
     for (const { worker, config, outcome, text } of answers) {
       terminal.print(`${printable(worker)}: ${outcome} (${printable(config)}): ${printable(text)}`);
     }
-    if (silent > 0) {
-      terminal.print(`${silent} of ${workers} workers did not answer; their logs say why.`);
-    }
+    if (silent > 0) terminal.print(`${silent} of ${workers} workers did not answer; their logs say why.`);
     const isDone = silent === 0 && answers.every(({ outcome }) => outcome !== 'refused');
     return isDone ? exitCodes.ok : exitCodes.failed;
   },

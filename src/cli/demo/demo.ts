@@ -136,13 +136,8 @@ function sumOf<One>(all: readonly One[], of: (one: One) => number): number {
   return all.reduce((sum, one) => sum + of(one), 0);
 }
 
-interface DemoQuery {
-  readonly question: string;
-  readonly sql: string;
-}
-
 /** Sample questions about the copy; run as they are printed. Lines and answers fit 80 columns. */
-const demoQueries: readonly DemoQuery[] = [
+const demoQueries = [
   {
     question: 'How many people can each list reach?',
     sql: `SELECT lists.name AS list,
@@ -251,7 +246,11 @@ async function syncAll(context: CommandContext, settings: Settings): Promise<rea
 
 type Rows = ReturnType<typeof querySqliteSink>;
 
-function answerText({ question, sql, rows }: DemoQuery & { readonly rows: Rows }): readonly string[] {
+function answerText({
+  question,
+  sql,
+  rows,
+}: (typeof demoQueries)[number] & { readonly rows: Rows }): readonly string[] {
   const titles = Object.keys(rows[0] ?? {});
   const columns = titles.map(
     (title) =>

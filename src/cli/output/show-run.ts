@@ -31,9 +31,7 @@ export async function showRun<T>(
   const onEvent: OnRunEvent = (event) => {
     progress.onEvent(event);
     if (log !== null) logRunEvent(log, connector, event);
-    if (marks !== null) {
-      terminal.printJson({ ...event, time: instant(clock.now()), connector, ...marks });
-    }
+    if (marks !== null) terminal.printJson({ ...event, time: instant(clock.now()), connector, ...marks });
   };
   return await run({ onEvent });
 }

@@ -108,12 +108,11 @@ export function compilePrepareBytes(shape: RecordShape, hashOf: (values: string)
       extra: extraText,
     });
     const record = { keyText, hash, values, extra: extraText, compare, found: row?.found?.found };
-    if (fileOf === null) return { kind: 'record', drift: drift ?? [], extraFields, record };
     return {
       kind: 'record',
       drift: drift ?? [],
       extraFields,
-      record: { ...record, file: fileOf(glance, inject) },
+      record: fileOf === null ? record : { ...record, file: fileOf(glance, inject) },
     };
   };
 }

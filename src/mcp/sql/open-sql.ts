@@ -16,15 +16,11 @@ import {
   readStates,
   type QueryAnswer,
 } from './query-limits.ts';
-import type { SqlCalls } from './sql-process.ts';
+import type { SqlCalls, SqlQuery } from './sql-process.ts';
 
 export type Sql = ReturnType<typeof openSql>;
 
-interface Query {
-  readonly sql: string;
-  readonly limit: number;
-  readonly offset: number;
-}
+type Query = Pick<SqlQuery, 'sql' | 'limit' | 'offset'>;
 
 const maxHeapMiB = 256;
 const graceMs = 5_000;

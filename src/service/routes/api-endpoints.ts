@@ -51,7 +51,6 @@ export const execute = endpoint({
   access: 'workspace',
   request: { ...ofConnector.request, body: executeBody.meta({ id: 'ExecuteRequest' }) },
   success: {
-    status: 200,
     description: 'The envelope.',
     body: envelope,
     others: {
@@ -106,7 +105,7 @@ const showDocument = endpoint({
   summary: 'Get the OpenAPI document',
   description: 'All endpoints with their shapes, for tools.',
   access: 'public',
-  success: { status: 200, description: 'An OpenAPI 3.1 document.', body: jsonObject },
+  success: { description: 'An OpenAPI 3.1 document.', body: jsonObject },
   handle: (_request, _call, { openApi }) => json(openApi, { 'cache-control': 'no-cache' }),
 });
 

@@ -3,8 +3,7 @@ import type { CredentialShape, Definition } from '../../definitions/definition.t
 import { notFound, textUpTo } from '../api-error.ts';
 import { ensureWorkspace } from '../local-connectors.ts';
 import { unauthorized } from '../open-server.ts';
-import { endpoint, givenName, json, jsonObject, shownAs } from './endpoint.ts';
-import type { ApiParts } from './endpoint.ts';
+import { type ApiParts, endpoint, givenName, json, jsonObject, shownAs } from './endpoint.ts';
 
 const summaryFields = {
   sourceDefinitionId: [z.guid(), ({ id }: Definition) => id],
@@ -34,7 +33,6 @@ export const listDefinitions = endpoint({
     }),
   },
   success: {
-    status: 200,
     description: 'The types that have all of the words in their names.',
     body: z.object({ definitions: z.array(summary.shape) }).meta({ id: 'SourceDefinitionList' }),
   },
@@ -56,7 +54,6 @@ export const showDefinition = endpoint({
   access: 'workspace',
   request: { path: z.object({ id: z.string().describe('The `sourceDefinitionId`.') }) },
   success: {
-    status: 200,
     description: 'The type.',
     body: z.object({ id: z.guid(), definition: specified.shape }).meta({ id: 'SourceDefinitionAnswer' }),
   },
@@ -115,7 +112,6 @@ export const createToken = endpoint({
     body: z.object({ client_id: textUpTo(1024), client_secret: textUpTo(1024) }).meta({ id: 'TokenRequest' }),
   },
   success: {
-    status: 200,
     description: 'The token. It cannot be shown a second time: only a hash of it is kept.',
     body: z
       .object({
@@ -155,7 +151,6 @@ export const createScopedToken = endpoint({
     body: z.object({ workspace_name: givenName() }).meta({ id: 'ScopedTokenRequest' }),
   },
   success: {
-    status: 200,
     description: 'The token.',
     body: z.object({ token: z.string() }).meta({ id: 'ScopedTokenResponse' }),
   },

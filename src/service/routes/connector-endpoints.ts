@@ -110,7 +110,7 @@ export const showConnector = endpoint({
   description:
     'All but its credentials, with the state of its indexed store: Loading, Building Preview, Preview, Ready. In the last two ' +
     '`context_store_search` works.',
-  success: { status: 200, description: 'The connector.', body: connectorDetail.shape },
+  success: { description: 'The connector.', body: connectorDetail.shape },
   handle: ({ path }, { principal }, { connectors }) =>
     detailOf(connectors, connectors.byId(principal, path.id)),
 });
@@ -126,7 +126,6 @@ export const listConnectors = endpoint({
   access: 'workspace',
   request: { query },
   success: {
-    status: 200,
     description: 'The connectors. Their type stands in `summarized_source_template.actor_definition_id`.',
     body: z.object({ data: z.array(connectorSummary.shape) }).meta({ id: 'ConnectorList' }),
   },
@@ -169,7 +168,7 @@ export const createConnector = endpoint({
     'unknown. The indexed store begins to fill at once.',
   access: 'workspace',
   request: { body: newConnector },
-  success: { status: 200, description: 'The connector.', body: connectorDetail.shape },
+  success: { description: 'The connector.', body: connectorDetail.shape },
   refusals: {
     404: 'There is no such connector type; for a scoped token also: it is another workspace.',
     409: 'The organization has as many connectors or workspaces as it may have.',
@@ -215,7 +214,7 @@ export const updateConnector = endpoint({
     'Changes what is given and leaves the rest. The third party is asked about new credentials; those of another account are refused. ' +
     'They count from the next call on, and the indexed store is brought up to date with them at once.',
   request: { ...ofConnector.request, body: connectorChange },
-  success: { status: 200, description: 'The connector as it is now.', body: connectorDetail.shape },
+  success: { description: 'The connector as it is now.', body: connectorDetail.shape },
   refusals: {
     ...ofConnector.refusals,
     409: 'The credentials belong to another account.',
@@ -301,7 +300,7 @@ export const checkConnector = endpoint({
   description:
     'Asks the third party whether it takes the credentials that the connector has. A third party that refuses is an answer, not an ' +
     'error: 200 with `status: failed`.',
-  success: { status: 200, description: 'What the third party said.', body: outcome.shape },
+  success: { description: 'What the third party said.', body: outcome.shape },
   refusals: { ...ofConnector.refusals, ...unasked('') },
   async handle({ path }, { principal, signal }, { connectors }) {
     const connector = connectors.byId(principal, path.id);

@@ -47,6 +47,7 @@ interface Declared<
 export interface Operation extends Required<
   Omit<Declared<z.ZodObject, z.ZodObject, z.ZodType, z.ZodType>, 'handle'>
 > {
+  readonly success: Success & { readonly status: number };
   /**
    * Parses the request, untrusted as the framework hands it on, and answers it. Throws `ApiError`: 422 for a request
    * of another shape, and those in `refusals`.
@@ -70,7 +71,8 @@ export interface Endpoint extends Operation {
 export type Tag = 'Authentication' | 'Definitions' | 'Connectors' | 'Execute' | 'Workspaces' | 'Reference';
 
 interface Success<Body extends z.ZodType = z.ZodType> {
-  readonly status: 200 | 202;
+  /** Default 200. */
+  readonly status?: 200 | 202;
   readonly description: string;
   readonly body: Body;
   /** Media types that come instead, and when. */
@@ -112,6 +114,7 @@ export function endpoint<
     refusals: {},
     example: {},
     ...declared,
+    success: { status: 200, ...declared.success },
     answer: async (raw, call, api) =>
       await handle(
         {

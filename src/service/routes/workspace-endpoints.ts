@@ -26,7 +26,6 @@ export const listWorkspaces = endpoint({
   access: 'application',
   request: { query },
   success: {
-    status: 200,
     description: 'The workspaces.',
     body: z.object({ data: z.array(workspace), next: z.null() }).meta({ id: 'WorkspaceList' }),
   },
@@ -59,7 +58,7 @@ export const updateWorkspace = endpoint({
     ...ofWorkspace.request,
     body: z.object({ name: givenName() }).meta({ id: 'WorkspaceChange' }),
   },
-  success: { status: 200, description: 'The workspace as it is now.', body: workspace },
+  success: { description: 'The workspace as it is now.', body: workspace },
   refusals: { ...ofWorkspace.refusals, 409: 'Another workspace has the name.' },
   example: { ...ofWorkspace.example, body: { name: 'default' } },
   handle: ({ path, body }, { principal }, { state }) =>
@@ -73,16 +72,13 @@ export const deleteWorkspace = endpoint({
   summary: 'Delete a workspace',
   description: 'With all its connectors, their credentials and indexed stores, and its scoped tokens.',
   success: {
-    status: 200,
     description: 'The workspace was deleted.',
     body: z.object({ id: z.guid(), deleted_at: time }).meta({ id: 'WorkspaceDeletion' }),
   },
   refusals: { ...ofWorkspace.refusals, 409: 'A connector was made in it meanwhile: ask again.' },
   async handle({ path }, { principal }, { state, connectors }) {
     const found = workspaceById(state, principal, path.id.toLowerCase());
-    for (const { stored } of connectors.inWorkspace(found, null)) {
-      await connectors.delete(stored);
-    }
+    for (const { stored } of connectors.inWorkspace(found, null)) await connectors.delete(stored);
     const deletedAt = state.workspaces.delete(found.organizationId, found.id);
     if (deletedAt === null) throw notFound('There is no such workspace in the organization.');
     return json({ id: found.id, deleted_at: deletedAt });

@@ -436,9 +436,7 @@ export interface Application {
 
 type NewApplication = Pick<Application, 'organizationName' | 'clientId'> & { readonly clientSecret: string };
 
-interface ApplicationRow extends Application {
-  readonly secret: Buffer;
-}
+type ApplicationRow = Application & { readonly secret: Buffer };
 
 const maxSecretLength = 1_024;
 

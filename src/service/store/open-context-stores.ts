@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events';
 import PQueue from 'p-queue';
 import * as z from 'zod';
 import { startChild } from '../../child/start-child.ts';
-import type { Clock, Instant } from '../../core/clock.ts';
+import { type Clock, type Instant, slept } from '../../core/clock.ts';
 import { type ErrorCode, SyncError } from '../../core/errors.ts';
 import type { JsonObject } from '../../core/json.ts';
 import type { Definition } from '../../definitions/definition.ts';
@@ -371,12 +371,9 @@ function openPause(clock: Clock) {
       for (;;) {
         const leftMs = ms === null ? longestMs : ms - clock.now();
         if (isWoken || leftMs <= 0) return;
-        const sleeping = new AbortController();
-        cutShort = sleeping;
-        await clock.sleep(Math.min(longestMs, leftMs), sleeping.signal).catch((error: unknown) => {
-          // Woken: the next turn sees it.
-          if (!sleeping.signal.aborted) throw error;
-        });
+        cutShort = new AbortController();
+        // Woken: the next turn sees it.
+        await slept(clock, Math.min(longestMs, leftMs), cutShort.signal);
       }
     },
     wake(): void {

@@ -5,7 +5,7 @@ import { type ErrorCode, SyncError, usage } from '../../core/errors.ts';
 import { isConnectorId, isConnectorName } from '../../core/names.ts';
 import type { ConnectorId, ConnectorName, EntityName } from '../../core/names.ts';
 import type { Definition, Entity } from '../../definitions/definition.ts';
-import type { ChosenEntities } from '../../engine/chosen-entities.ts';
+import { ordinaryChoice, type ChosenEntities } from '../../engine/chosen-entities.ts';
 import type { RunSummary } from '../../sinks/ledger-reader.ts';
 import { readConnectors } from '../../sinks/ledger/history/history.ts';
 import { readFreshness, readRuns } from '../../sinks/ledger/history/overview.ts';
@@ -31,7 +31,7 @@ export function storeEntities(definition: Definition): ChosenEntities {
   const wanted = new Set<EntityName>();
   const want = (entity: Entity): void => {
     wanted.add(entity.name);
-    for (const name of parentsOf(entity)) {
+    for (const name of ordinaryChoice(entity).parents) {
       const parent = definition.entities.get(name);
       if (parent !== undefined && !wanted.has(name)) want(parent);
     }
@@ -40,15 +40,7 @@ export function storeEntities(definition: Definition): ChosenEntities {
   return new Map(
     [...definition.entities.values()]
       .filter(({ name }) => wanted.has(name))
-      .map((entity) => [
-        entity.name,
-        {
-          variants: [{}],
-          parents: parentsOf(entity),
-          fullEveryMs: entity.parents.length === 0 ? 0 : fullEveryMs,
-          onSchemaChange: 'keepExtra',
-        },
-      ]),
+      .map((entity) => [entity.name, ordinaryChoice(entity, entity.parents.length === 0 ? 0 : fullEveryMs)]),
   );
 }
 
@@ -65,10 +57,6 @@ export function storeDefinition(definition: Definition): Definition {
     return [name, { ...entity, volatile }];
   });
   return { ...definition, entities: new Map(entities) };
-}
-
-function parentsOf({ parents }: Entity): readonly EntityName[] {
-  return parents.filter(({ byDefault }) => byDefault).map(({ entity }) => entity);
 }
 
 /** Name of the only connector in a store's file, whatever its name elsewhere. */

@@ -16,26 +16,28 @@ import { parseDefinition } from '../../../definitions/load-definitions.ts';
 import { firstNames } from '../../../definitions/suggest-name.ts';
 import { fillTemplate } from '../../../definitions/upstream/service-texts.ts';
 import { counted, printable } from '../../../telemetry/format.ts';
-import { command, oneOf, type CommandContext } from '../../command.ts';
+import { command, oneOf, type CommandContext, type FlagsOf } from '../../command.ts';
 import { shellWord } from '../../environment.ts';
 import { exitCodes, type ExitCode } from '../../output/exit-codes.ts';
 import { fittingTable, leftColumns, wrapped } from '../../output/text-table.ts';
 import { writeGenerated, type WrittenFile } from '../publish/write-generated.ts';
 
+const options = {
+  '-o, --output <folder>': 'folder of definitions to write to',
+  '--from <kind>': {
+    text: 'what the file is: connector, or openapi for the OpenAPI 3 file of any service',
+    default: 'connector',
+  },
+  '--path <path...>':
+    'with --from openapi: a GET that answers with a list, such as /tickets, or cases=/tickets to name its entity; without any they are listed',
+  '--mode <mode>':
+    'hosted: read through an API; direct: from the service itself; or both, a file for each (default: both; with --from openapi direct)',
+} as const;
+
 export const importDefinition = command({
   description: 'Make definitions of a connector.yaml or an OpenAPI file.',
   argument: ['<file>', 'a connector.yaml: an OpenAPI document that names entities and actions; see --from'],
-  options: {
-    '-o, --output <folder>': 'folder of definitions to write to',
-    '--from <kind>': {
-      text: 'what the file is: connector, or openapi for the OpenAPI 3 file of any service',
-      default: 'connector',
-    },
-    '--path <path...>':
-      'with --from openapi: a GET that answers with a list, such as /tickets, or cases=/tickets to name its entity; without any they are listed',
-    '--mode <mode>':
-      'hosted: read through an API; direct: from the service itself; or both, a file for each (default: both; with --from openapi direct)',
-  },
+  options,
   help: `
 Every entity is converted, or refused with the reason. What the file leaves open is a guess under a line with "# TODO" in the
 written definition: write what it asks for and remove the line; until then "sync" refuses the entity. "definitions check" lists
@@ -46,15 +48,10 @@ Examples:
   $ connector-sync definitions import openapi.yaml --from openapi
   $ connector-sync definitions import openapi.yaml --from openapi --path /tickets --path /users/{id}/orders -o my-definitions`,
   enter: () => ({ stopping: 'Stopping.' }),
-  run: async (context, flags, file) => await runImport(context, flags, file),
+  run: runImport,
 });
 
-interface ImportFlags {
-  readonly output: string | undefined;
-  readonly from: string;
-  readonly path: readonly string[];
-  readonly mode: string | undefined;
-}
+type ImportFlags = FlagsOf<typeof options>;
 
 async function runImport(context: CommandContext, flags: ImportFlags, file: string): Promise<ExitCode> {
   const { cwd, terminal } = context;

@@ -7,6 +7,7 @@ import { walkParams } from '../../../settings/connector-settings.ts';
 import { formatDuration } from '../../../settings/texts.ts';
 import { count, counted } from '../../../telemetry/format.ts';
 import { command, type CommandContext } from '../../command.ts';
+import { picked } from '../../output/json-text.ts';
 import { fact, wordsWithin } from '../../output/record-table.ts';
 import { fittingTable, indentedTable, leftColumns, rightColumns } from '../../output/text-table.ts';
 import { existsSync } from 'node:fs';
@@ -205,20 +206,13 @@ function paramsText(entity: Entity, width: number | null): readonly string[] {
 }
 
 function describedEntity(entity: Entity, isWhole: boolean) {
-  const { name, description, key, parents, pagination, order, incremental, deletes, actions, explode } =
-    entity;
+  const { name, actions, explode } = entity;
   return {
     entity: name,
-    description,
-    key,
-    parents,
-    pagination,
-    order,
-    incremental,
-    deletes,
+    ...picked(entity, 'description', 'key', 'parents', 'pagination', 'order', 'incremental', 'deletes'),
     explodesInto: explode?.into ?? null,
     actions: isWhole ? actions : [...actions.keys()],
-    ...(isWhole ? { fields: entity.fields, ignored: entity.ignored } : {}),
+    ...(isWhole ? picked(entity, 'fields', 'ignored') : {}),
   };
 }
 

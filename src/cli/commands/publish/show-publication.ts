@@ -5,9 +5,15 @@ import {
   publishTarget,
   type TargetEnd,
 } from '../../../app/publish-target.ts';
+import { grouped } from '../../../core/grouped.ts';
 import { firstNames } from '../../../definitions/suggest-name.ts';
 import { openNotifier } from '../../../notify/open-notifier.ts';
-import type { Manifest, PublishedEntity } from '../../../publish/manifest.ts';
+import {
+  entityName,
+  type Manifest,
+  type PublishedEntity,
+  type StoredManifest,
+} from '../../../publish/manifest.ts';
 import { heldBackTexts, type NewGeneration, type PublishEnd } from '../../../publish/publication.ts';
 import { isStillPublished } from '../../../settings/choices.ts';
 import { checkTargets } from '../../../settings/load-settings.ts';
@@ -77,32 +83,21 @@ function publicationDocument({ name }: PublishSettings, end: TargetEnd, ms: numb
   switch (end.kind) {
     case 'nothing-stored':
       return { ...head, result: end.kind };
-    case 'unchanged': {
-      const { publication, createdAt } = end.newest.manifest;
+    case 'unchanged':
+      return { ...head, result: end.kind, ...manifestDocument(end.newest), heldBack: end.heldBack };
+    case 'published':
       return {
         ...head,
         result: end.kind,
-        publication,
-        createdAt,
-        sha256: end.newest.sha256,
-        heldBack: end.heldBack,
+        ...manifestDocument(end.published),
+        entities: end.published.manifest.entities.map(entityDocument),
+        ...picked(end, 'newGenerations', 'heldBack', 'warnings'),
       };
-    }
-    case 'published': {
-      const { publication, createdAt, entities } = end.published.manifest;
-      return {
-        ...head,
-        result: end.kind,
-        publication,
-        createdAt,
-        sha256: end.published.sha256,
-        entities: entities.map(entityDocument),
-        newGenerations: end.newGenerations,
-        heldBack: end.heldBack,
-        warnings: end.warnings,
-      };
-    }
   }
+}
+
+function manifestDocument({ manifest, sha256 }: StoredManifest) {
+  return { ...picked(manifest, 'publication', 'createdAt'), sha256 };
 }
 
 function entityDocument(entity: PublishedEntity) {
@@ -145,13 +140,9 @@ function publicationText(
 
 /** A line for each reason: it is often the same for all entities. */
 function generationTexts(generations: readonly NewGeneration[]): readonly string[] {
-  const namesByReason = new Map<string, string[]>();
-  for (const { connector, entity, reason } of generations) {
-    if (reason === null) continue;
-    namesByReason.set(reason, [...(namesByReason.get(reason) ?? []), `${connector}/${entity}`]);
-  }
-  return [...namesByReason].map(
-    ([reason, names]) => `${firstNames(names, 3)}: all rows published again, because ${reason}`,
+  const again = generations.filter(({ reason }) => reason !== null);
+  return [...grouped(again, ({ reason }) => reason)].map(
+    ([reason, of]) => `${firstNames(of.map(entityName), 3)}: all rows published again, because ${reason}`,
   );
 }
 

@@ -44,10 +44,8 @@ function readThere(place: string): string | null {
 
 function replace(place: string, text: string): void {
   mkdirSync(path.dirname(place), { recursive: true });
-  const partial = path.join(
-    path.dirname(place),
-    `.${path.basename(place)}.${randomBytes(4).toString('hex')}.partial`,
-  );
+  const name = `.${path.basename(place)}.${randomBytes(4).toString('hex')}.partial`;
+  const partial = path.join(path.dirname(place), name);
   try {
     writeFileSync(partial, text, { flag: 'wx' });
     renameSync(partial, place);
