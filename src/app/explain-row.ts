@@ -43,6 +43,8 @@ interface Known {
 
 export interface Explanation extends Known {
   readonly reason: Reason;
+  /** Rows of the entity that a guard keeps until a person decides, this one among them; 0: none, or not this one. */
+  readonly withheld: number;
 }
 
 /**
@@ -87,10 +89,16 @@ async function explanationIn(
     incremental && (await storedFields(reader, connector.name, table.entity, keyText, incremental.field));
   const span = incremental && fields && compileChangeSpan(incremental)(Object.fromEntries(fields));
   const changeValue = span && new Date(span.highestMs).toISOString();
-  const [lastSync = null] = await history.runs({ connector: connector.name, kind: 'sync', limit: 1 });
+  const runs = await history.runs({ connector: connector.name, kind: 'sync', limit: mostUnended });
+  const [lastSync = null] = runs;
   const known = { row, changedBy: await history.run(row.changedByRun), lastSync, changeValue };
-  return { ...known, reason: await reasonOf(known, entity.name, history) };
+  // A run in progress has no report, and one that could not begin has no entities.
+  const judged = runs.map(({ report }) => report?.entities ?? []).find((entities) => entities.length > 0);
+  const ofEntity = judged?.find((one) => one.entity === row.missing?.entity);
+  return { ...known, reason: await reasonOf(known, entity.name, history), withheld: ofEntity?.withheld ?? 0 };
 }
+
+const mostUnended = 10;
 
 async function reasonOf(known: Known, walked: EntityName, history: LedgerReader): Promise<Reason> {
   const { row, lastSync, changeValue } = known;

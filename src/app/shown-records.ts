@@ -5,6 +5,7 @@ import type { Column } from '../core/records.ts';
 import { usage } from '../core/errors.ts';
 import { describeTables } from '../definitions/describe-tables.ts';
 import { type EntityTarget, targetsOf } from '../settings/choices.ts';
+import { firstNames, noSuch } from '../definitions/suggest-name.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { ShownRows } from '../search/search-target.ts';
 import type { ShownValue } from '../search/field-value.ts';
@@ -181,8 +182,11 @@ function maskedColumns({ connector, entity, table, isExploded }: EntityTarget): 
 export async function readStoredState(connector: ConnectorSettings) {
   await using history = await openExistingHistory(connector.sink);
   const [status = null] = (await history?.connectors([connector.name])) ?? [];
-  return { status, freshness: (await history?.freshness(connector.name)) ?? [] };
+  const failures = (await history?.failures(connector.name, mostFailures)) ?? [];
+  return { status, failures, freshness: (await history?.freshness(connector.name)) ?? [] };
 }
+
+const mostFailures = 100;
 
 /** The newest records of an entity that could not be stored, of each the beginning. */
 export async function readRefused(connector: ConnectorSettings, entity: EntityName, limit: number) {
@@ -206,21 +210,37 @@ const signs = new Map([
 
 /**
  * Reads a filter: JSON in the language of searches, `status = paid and total > 100`, or words that a record must have.
- * Null: none. Throws USAGE.
+ * Null: none. Throws USAGE with the names of the columns.
  */
 export function readTypedFilter(target: EntityTarget, text: string): JsonObject | null {
   const typed = text.trim();
   if (typed === '') return null;
   if (typed.startsWith('{')) return readJsonFilter(typed);
-  const parts = typed.split(/\s+and\s+/i);
-  const and = parts.flatMap((part): readonly JsonObject[] => {
-    const [, name = '', sign, value = ''] = /^([^\s=!<>]+)\s*(!=|>=|<=|=|>|<)\s*(.*)$/s.exec(part) ?? [];
-    const column = target.table.columns.find((one) => one.name === name || name.startsWith(`${one.name}.`));
-    const [operator = ''] = [...signs].find(([, one]) => one === sign) ?? [];
-    return column === undefined ? [] : [{ [operator]: { [name]: valueOf(column, name, value) } }];
-  });
-  return and.length === parts.length ? { and } : wordFilter(target, typed);
+  if (!/[=<>]/.test(typed)) return wordFilter(target, typed);
+  return { and: typed.split(/\s+and\s+(?=\S+\s*[=!<>])/i).map((part) => comparison(target, part)) };
 }
+
+function comparison({ table: { entity, columns } }: EntityTarget, text: string): JsonObject {
+  const [, name = '', sign, value = ''] = /^([^\s=!<>]+)\s*([=!<>]+)\s*(.*)$/s.exec(text) ?? [];
+  const column = columns.find((one) => one.name === name || name.startsWith(`${one.name}.`));
+  const [operator] = [...signs].find(([, one]) => one === sign) ?? [];
+  if (column !== undefined && operator !== undefined && value !== '') {
+    return { [operator]: { [name]: valueOf(column, name, value) } };
+  }
+  const names = columns.map((one) => one.name);
+  const problem =
+    name === ''
+      ? `expected a comparison such as ${names[0]} = 5, or words without = < >, got "${text}"`
+      : column === undefined
+        ? noSuch(`column of ${entity}`, name, names)
+        : operator === undefined
+          ? `${name}: expected one of ${[...signs.values()].join(' ')}, got ${sign}`
+          : `${name} ${sign}: expected a value behind it, or null for rows without one`;
+  throw usage(`${problem} (columns: ${firstNames(names, mostNamed)})`);
+}
+
+/** Columns that a message names. */
+const mostNamed = 40;
 
 /** Rows that have these values. */
 export function equalTo(values: ReadonlyMap<string, JsonValue>): JsonObject {

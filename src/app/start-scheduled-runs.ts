@@ -182,10 +182,14 @@ export async function sampleWorker(
   return {
     connectors: connectors.map((connector) => {
       const overview = overviewOf(overviews, connector);
-      const { missing = [], partMissing = [], unconfirmed = [] } = overview ?? {};
-      const { words } = healthOf(connector, overview, nowMs);
-      const freshness = freshnessOf(connector, overview?.freshness);
-      return { name: connector.name, words, freshness, missing, partMissing, unconfirmed };
+      return {
+        name: connector.name,
+        words: healthOf(connector, overview, nowMs).words,
+        freshness: freshnessOf(connector, overview?.freshness),
+        missing: overview?.missing ?? [],
+        partMissing: overview?.partMissing ?? [],
+        unconfirmed: overview?.unconfirmed ?? [],
+      };
     }),
     depth,
     // Only Redis knows the depth.

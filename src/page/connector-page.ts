@@ -380,8 +380,13 @@ function changesText({ added, changed, deleted }: DayChanges = noChanges): SafeH
 
 type Completeness = readonly [StateLook, string, why: SafeHtml | string];
 
+/** What tells how complete an entity is. */
+type KnownEntities = Pick<ConnectorData, 'connector' | 'overview' | 'running'> & {
+  readonly stored: Pick<StoredConnector, 'failures'> | null;
+};
+
 /** How complete the stored rows of an entity are, in plain words, and why. */
-function completenessOf(placed: PlacedEntity, data: ConnectorData, world: PageWorld): Completeness {
+export function completenessOf(placed: PlacedEntity, data: KnownEntities, world: PageWorld): Completeness {
   const { entity, status, completeness } = placed;
   const { overview, running } = data;
   const withheld = overview?.missing.find((one) => one.entity === entity)?.withheld ?? 0;
@@ -416,7 +421,7 @@ function completenessOf(placed: PlacedEntity, data: ConnectorData, world: PageWo
 /** The part that is missing, and when it is tried again; null: the part is not of this entity, but above it. */
 function partOf(
   { entity, status }: PlacedEntity,
-  { stored, connector, overview }: ConnectorData,
+  { stored, connector, overview }: KnownEntities,
   { nowMs }: PageWorld,
 ): Completeness | null {
   if (status === null) return null;

@@ -10,18 +10,22 @@ import {
 import { instant } from '../core/clock.ts';
 import { wholeJson } from '../core/canonical-json.ts';
 import { SyncError, usage } from '../core/errors.ts';
+import { grouped } from '../core/grouped.ts';
+import { firstNames } from '../definitions/suggest-name.ts';
 import { type EntityTarget, targetsOf } from '../settings/choices.ts';
 import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
+import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
 import { count, counted, printable, printableWithin } from '../telemetry/format.ts';
-import { entityTree } from './connector-page.ts';
+import { completenessOf, entityTree } from './connector-page.ts';
 import { age, callout, facts, head, hiddenFields, maySeeValues, moment, page } from './layout.ts';
-import { type PageWorld, searchBox, state, table, type TableColumn } from './layout.ts';
+import { type PageWorld, searchBox, state, table, type TableColumn, type TableRow } from './layout.ts';
 import { keyQuery, keyTitle, maskedText, recordAddress, recordPane, scalarText } from './record-page.ts';
 
 interface Asked extends RecordsWorld {
   readonly settings: LocalSettings;
   readonly target: EntityTarget;
   readonly query: DataQuery;
+  readonly overview: ConnectorOverview | null;
 }
 
 interface Given extends Asked {
@@ -129,24 +133,20 @@ function entitiesAside({ settings, target: { connector, table: of }, stored }: G
 
 const mostOptions = 200;
 
-function statusOf({ stored: { status } }: Given, entity: string) {
-  return status?.entities.find((one) => one.entity === entity);
+function statusOf({ stored: { status }, target }: Given) {
+  return status?.entities.find(({ entity }) => entity === target.table.entity);
 }
 
-const completenessStates = {
-  complete: state('ok', 'Complete'),
-  unconfirmed: state('idle', 'Unconfirmed'),
-  'part-missing': state('warn part', 'Part missing'),
-  'not-yet': state('idle', 'Not read yet'),
-} as const;
-
 function entityHead(given: Given, isBeside: boolean): SafeHtml {
-  const { connector, entity, table: of } = given.target;
-  const asOf = given.stored.freshness.find((one) => one.entity === entity.name)?.asOf ?? null;
-  const completeness = statusOf(given, entity.name)?.completeness ?? 'not-yet';
-  const soft = html`${counted(statusOf(given, of.entity)?.rows ?? 0, 'row')} of
-    <a href="${root}connectors/${connector.name}">${connector.name}</a> · data age
-    ${age(asOf, given.world.nowMs)} · ${completenessStates[completeness]}`;
+  const { target, stored, world } = given;
+  const { connector, entity, table: of } = target;
+  const asOf = stored.freshness.find((one) => one.entity === entity.name)?.asOf ?? null;
+  const completeness = entityTree(connector, stored)
+    .filter((one) => one.entity === of.entity)
+    .map((one) => completenessOf(one, { ...given, connector, running: null }, world));
+  const soft = html`${counted(statusOf(given)?.rows ?? 0, 'row')} of
+    <a href="${root}connectors/${connector.name}">${connector.name}</a> · data age ${age(asOf, world.nowMs)}
+    ${completeness.map(([look, word]) => html`· ${state(look, word)}`)}`;
   if (!isBeside) return head(of.entity, soft);
   return html`<div class="head">
     <div>
@@ -176,7 +176,8 @@ function noValues({ visitor }: PageWorld): SafeHtml {
 /** The rows that are asked for, or the problem with them, below what chooses them. */
 async function rowsList(given: Given) {
   const { query, target, world } = given;
-  const { rows: which, sort, cursor } = query;
+  const { rows: which, cursor } = query;
+  const sort = sortOf(query);
   try {
     if (which === 'refused') return { status: 200, list: await refusedList(given) };
     const filter = readTypedFilter(target, query.filter);
@@ -188,7 +189,7 @@ async function rowsList(given: Given) {
     const rows =
       found.rows.length > 0
         ? html`${rowsTable(given, shown, found)} ${afterRows(given, found)}`
-        : html`<p class="soft" role="status">No such rows.</p>`;
+        : html`<p class="soft" role="status">${shownCount(given, found)}.</p>`;
     return { status: 200, list: html`${toolbar(given, { ...found, shown })} ${whichChips(given)} ${rows}` };
   } catch (error) {
     if (!(error instanceof SyncError)) throw error;
@@ -255,25 +256,26 @@ function toolbar({ query }: Given, { columns, shown, sql }: Toolbar): SafeHtml {
 const mostColumns = 300;
 
 function whichChips(given: Given): SafeHtml {
-  const { query, target } = given;
-  const { rows, deleted, missing, quarantined } = statusOf(given, target.table.entity) ?? noRows;
-  const counts = { stored: rows, changed: null, deleted, missing, refused: quarantined };
+  const { query } = given;
+  const counts = countsOf(given);
   return html`<nav class="chips" aria-label="Which rows">
     ${kinds.map(([kind, title]) => {
       const here = kind === query.rows ? html`aria-current="true"` : '';
       const number = counts[kind];
-      const text = number === null ? '' : html`<span class="soft">${count(number)}</span>`;
-      return html`<a
-        class="chip"
-        href="${addressOf(query, { rows: kind, cursor: '', key: new Map() })}"
-        ${here}
-        >${title} ${text}</a
-      >`;
+      // Numbers are those without the filter.
+      const of = query.filter === '' ? '' : 'of ';
+      const text = number === null ? '' : html`<span class="soft">${of}${count(number)}</span>`;
+      const address = addressOf(query, { rows: kind, cursor: '', key: new Map() });
+      return html`<a class="chip" href="${address}" ${here}>${title} ${text}</a>`;
     })}
   </nav>`;
 }
 
-const noRows = { rows: 0, deleted: 0, missing: 0, quarantined: 0 };
+/** Rows of each kind, whatever the filter; null: not known. */
+function countsOf(given: Given) {
+  const { rows = 0, deleted = 0, missing = 0, quarantined = 0 } = statusOf(given) ?? {};
+  return { stored: rows, changed: null, deleted, missing, refused: quarantined };
+}
 
 function rowsTable(
   { target: { table: of }, query, world: { nowMs } }: Given,
@@ -282,20 +284,24 @@ function rowsTable(
 ): SafeHtml {
   // The last part of a key is the record's own; those before it say where it belongs.
   const names = [...new Set([of.key.at(-1) ?? '', ...columns])];
-  const [by, direction] = query.sort.split(/:(asc|desc)$/s);
+  const [by, direction] = sortOf(query).split(/:(asc|desc)$/s);
+  const isDeleted = query.rows === 'deleted';
+  const title = (name: string, text: string): SafeHtml => {
+    const sort = `${name}:${by === name && direction === 'desc' ? 'asc' : 'desc'}`;
+    const arrow = by !== name ? '' : direction === 'desc' ? ' ↓' : ' ↑';
+    return html`<a href="${addressOf(query, { sort, cursor: '' })}">${printable(text)}${arrow}</a>`;
+  };
   const titles = names.map((name, index): TableColumn => {
     const type = of.columns.find((one) => one.name === name)?.type;
     const isNumber = index > 0 && (type === 'integer' || type === 'number');
-    const look = `${isNumber ? 'num' : ''} ${index > 2 ? 'o' : ''} ${index > 6 ? 'o2' : ''}`;
-    const sort = `${name}:${by === name && direction === 'desc' ? 'asc' : 'desc'}`;
-    const arrow = by !== name ? '' : direction === 'desc' ? ' ↓' : ' ↑';
-    return [html`<a href="${addressOf(query, { sort, cursor: '' })}">${printable(name)}${arrow}</a>`, look];
+    const isHidden = index > (isDeleted ? 1 : 2);
+    return [title(name, name), `${isNumber ? 'num' : ''} ${isHidden ? 'o' : ''} ${index > 6 ? 'o2' : ''}`];
   });
   const shown = rows.map((row) => {
     const key = keyOf(of.key, row);
     const isChosen = query.key.size > 0 && [...key].every(([name, text]) => query.key.get(name) === text);
-    const deletedAt = row.get('_deleted_at')?.[0] ?? null;
-    const at = moment(Date.parse(plainText(deletedAt ?? row.get('_changed_at')?.[0])), nowMs);
+    const deletedAt = deletedAtOf(row);
+    const at = moment(deletedAt ?? Date.parse(plainText(row.get('_changed_at')?.[0])), nowMs);
     const cells = names.map((name, index) => {
       const cell = masked.has(name) ? maskedCell : cellText(row.get(name), nowMs);
       if (index > 0) return cell;
@@ -306,8 +312,16 @@ function rowsTable(
     const when = deletedAt === null ? at : html`<span class="minus">deleted</span> ${at}`;
     return { cells: [...cells, when], look: deletedAt === null ? '' : 'gone', isChosen };
   });
-  const changed: TableColumn = [query.rows === 'deleted' ? 'deleted' : 'changed here', 'o'];
+  const changed: TableColumn = [
+    title(changeNumber, isDeleted ? 'deleted' : 'changed here'),
+    isDeleted ? '' : 'o',
+  ];
   return table(`Rows of ${of.entity}`, [...titles, changed], shown, 'go');
+}
+
+function deletedAtOf(row: ShownRecord): number | null {
+  const text = plainText(row.get('_deleted_at')?.[0]);
+  return text === '' ? null : Date.parse(text);
 }
 
 function keyOf(names: readonly string[], row: ShownRecord): ReadonlyMap<string, string> {
@@ -323,15 +337,30 @@ function cellText([value]: ShownValue = [null, 0], nowMs: number): SafeHtml | st
   return html`<span class="mono">${printableWithin(wholeJson(value), mostOfCell)}</span>`;
 }
 
-function afterRows({ query }: Given, { rows, next }: FoundRows): SafeHtml {
-  const by = query.sort.replace(/:(asc|desc)$/, '');
-  const order = by === '' ? 'in the order of their arrival' : `in the order of ${printable(by)}`;
+/** Number of the rows of the filter, of how many, and whether there are more. */
+function shownCount(given: Given, { rows, next }: FoundRows): string {
+  const { filter, cursor, rows: which } = given.query;
+  const all = countsOf(given)[which];
+  if (all === null || (filter === '' && rows.length === all)) return counted(rows.length, 'row');
+  const more = filter !== '' && next !== null ? ' and more' : '';
+  return `${cursor === '' ? '' : 'here '}${count(rows.length)}${more} of ${counted(all, 'row')}`;
+}
+
+function afterRows(given: Given, found: FoundRows): SafeHtml {
+  const { query } = given;
+  const [by = '', direction] = sortOf(query).split(/:(asc|desc)$/s);
+  const order =
+    by === changeNumber
+      ? `${direction === 'desc' ? 'newest' : 'oldest'} first`
+      : by === ''
+        ? 'in the order of their arrival'
+        : `in the order of ${printable(by)}`;
   const link = (name: string, changed: Partial<DataQuery>): SafeHtml =>
     html`<a class="btn low end" href="${addressOf(query, changed)}">${name}</a>`;
   return html`<div class="toolbar after">
-    <span class="soft">${counted(rows.length, 'row')}, ${order}</span>
+    <span class="soft">${shownCount(given, found)}, ${order}</span>
     ${query.cursor === '' ? '' : link('First', { cursor: '' })}
-    ${next === null ? '' : link('Next', { cursor: next, key: new Map() })}
+    ${found.next === null ? '' : link('Next', { cursor: found.next, key: new Map() })}
   </div>`;
 }
 
@@ -366,12 +395,19 @@ function addressOf(query: DataQuery, changed: Partial<DataQuery>): string {
   return `?${new URLSearchParams([...given, ...keyQuery(key)]).toString()}`;
 }
 
+/** The column by which the newest change comes first. */
+const changeNumber = '_seq';
+
+function sortOf({ sort, rows }: DataQuery): string {
+  return sort === '' && (rows === 'deleted' || rows === 'changed') ? `${changeNumber}:desc` : sort;
+}
+
 const kinds = [
   ['stored', 'All'],
   ['changed', 'Changed today'],
   ['deleted', 'Deleted'],
   ['missing', 'Look deleted'],
-  ['refused', 'Not storable'],
+  ['refused', 'Refused'],
 ] as const;
 const mostChosen = 40;
 
@@ -391,66 +427,76 @@ export function readDataQuery(query: URLSearchParams) {
   };
 }
 
-// --- Connectors and records by a text
+// --- Connectors, targets and records by a text
 
 type Found = readonly [target: EntityTarget, record: ShownRecord];
 
-/** Connectors whose name has the text, and, with the right to see values, records with it as their key or a word. */
+/** Connectors and targets by name, and, with the right to see values, records with the text as their key or a word. */
 export async function findPage(
-  { connectors }: LocalSettings,
-  overviews: Overviews,
+  { connectors, publish }: LocalSettings,
   text: string,
   records: RecordsWorld,
   world: PageWorld,
 ): Promise<string> {
-  const names = [...connectors.keys()].filter((name) => name.includes(text.toLowerCase()));
+  const namesList = (title: string, folder: string, all: Iterable<string>): SafeHtml | '' => {
+    const names = [...all].filter((name) => name.toLowerCase().includes(text.toLowerCase()));
+    const more = names.length - mostNames;
+    return names.length === 0
+      ? ''
+      : html`<h2>${title}</h2>
+          <ul>
+            ${names.slice(0, mostNames).map((name) => html`<li><a href="./${folder}/${name}">${name}</a></li>`)}
+          </ul>
+          ${more > 0 ? html`<p class="soft">and ${count(more)} more</p>` : ''}`;
+  };
+  const lists = html`${namesList('Connectors', 'connectors', connectors.keys())}
+  ${namesList('Targets', 'targets', publish.keys())}`;
   const isShown = maySeeValues(world);
-  const all = [...connectors.values()]
-    .filter((connector) => (overviewOf(overviews, connector)?.rows ?? 0) > 0)
-    .flatMap((connector) => targetsOf(connector).filter(({ entity }) => connector.entities.has(entity.name)));
-  const { found, looked } = isShown ? await findRecords(all, text, records) : { found: [], looked: 0 };
-  const title = names.length + found.length === 0 ? 'Nothing found for' : 'Found for';
-  const where = `Looked in ${counted(looked, 'entity', 'entities')} of ${count(all.length)} with rows.`;
-  const more = names.length - mostNames;
-  const namesList = html`<h2>Connectors</h2>
-    <ul>
-      ${names.slice(0, mostNames).map((name) => html`<li><a href="./connectors/${name}">${name}</a></li>`)}
-    </ul>
-    ${more > 0 ? html`<p class="soft">and ${count(more)} more</p>` : ''}`;
+  const all = [...connectors.values()].flatMap((connector) =>
+    targetsOf(connector).filter(({ entity }) => connector.entities.has(entity.name)),
+  );
+  const { found, notes } = isShown ? await findRecords(all, text, records) : { found: [], notes: [] };
+  const title = found.length === 0 && String(lists).trim() === '' ? 'Nothing found for' : 'Found for';
   const recordsList = html`<h2>Records</h2>
-    ${table('Records', ['record', 'of', ['values', 'cut']], found.map(foundRow), 'go')}`;
-  const main = html`${head(`${title} “${printableWithin(text, 60)}”`, isShown ? where : '')}
-  ${names.length === 0 ? '' : namesList} ${found.length === 0 ? '' : recordsList}
-  ${isShown ? '' : noValues(world)}`;
+    ${table(
+      'Records',
+      ['record', 'of', ['values', 'cut']],
+      found.map((one) => foundRow(one, world.nowMs)),
+      'go',
+    )}`;
+  const main = html`${head(`${title} “${printableWithin(text, 60)}”`, notes.join(' '))} ${lists}
+  ${found.length === 0 ? '' : recordsList} ${isShown ? '' : noValues(world)}`;
   return page({ title: 'Find', root: './', at: null, main, isLive: false }, world);
 }
 
 const mostNames = 20;
 const charsOfFound = 60;
 
-function foundRow([target, record]: Found): readonly (SafeHtml | string)[] {
+function foundRow([target, record]: Found, nowMs: number): TableRow {
   const { table: of, name } = target;
   const key = keyOf(of.key, record);
   const values = of.columns.flatMap(({ name: column }) => {
     const value = record.get(column)?.[0] ?? null;
     return key.has(column) || value === null || typeof value === 'object' ? [] : [String(value)];
   });
-  return [
-    html`<a href="${recordAddress('./', target, key)}"
-      >${printableWithin(keyTitle({ key }), charsOfFound)}</a
-    >`,
-    name,
-    printable(values.slice(0, 5).join(', ')),
-  ];
+  const title = printableWithin(keyTitle({ key }), charsOfFound);
+  const text = printable(values.slice(0, 5).join(', '));
+  const deletedAt = deletedAtOf(record);
+  const deleted =
+    deletedAt === null ? '' : html`<span class="minus">deleted</span> ${moment(deletedAt, nowMs)} `;
+  return {
+    cells: [html`<a href="${recordAddress('./', target, key)}">${title}</a>`, name, html`${deleted}${text}`],
+    look: deletedAt === null ? '' : 'gone',
+  };
 }
 
 const withinMs = 5_000;
 const mostByKey = 100;
-const mostByWord = 16;
+const mostByWord = 60;
 const mostOfEntity = 5;
 const atOnce = 4;
 
-/** First by key, which is quick; by words where no key is the text. */
+/** First by key, which is quick; by words where no key is the text. `notes`: where it was looked for, in words. */
 async function findRecords(all: readonly EntityTarget[], text: string, given: RecordsWorld) {
   const late = AbortSignal.timeout(withinMs);
   const records = { ...given, signal: AbortSignal.any([given.signal, late]) };
@@ -462,37 +508,57 @@ async function findRecords(all: readonly EntityTarget[], text: string, given: Re
     const { record } = await readRecord(records, target, key, charsOfFound);
     return record === null ? [] : [record];
   });
-  if (byKey.found.length > 0) return byKey;
+  if (byKey.found.length > 0) {
+    return { found: byKey.found, notes: ['These records have it as their key; words were not looked for.'] };
+  }
   // Words alone: neither JSON nor a comparison.
   const words = text.replace(/[{}=<>!]/g, ' ');
-  const asked = { which: 'stored', mostChars: charsOfFound, limit: mostOfEntity } as const;
-  const byWord = await inTurns(all.slice(0, mostByWord), late, async (target) => {
-    const filter = readTypedFilter(target, words);
-    return (await readRows(records, target, { ...asked, filter })).rows;
-  });
-  return { found: byWord.found, looked: Math.max(byKey.looked, byWord.looked) };
+  const asked = { mostChars: charsOfFound, limit: mostOfEntity } as const;
+  const byWord = (which: 'stored' | 'deleted') =>
+    inTurns(all.slice(0, mostByWord), late, async (target) => {
+      const filter = readTypedFilter(target, words);
+      return (await readRows(records, target, { ...asked, which, filter })).rows;
+    });
+  const [stored, deleted] = [await byWord('stored'), await byWord('deleted')];
+  const more = all.slice(mostByWord).map(({ name }) => name);
+  const left = [
+    ...stored.left,
+    ...deleted.left.filter(([name]) => !stored.left.some(([known]) => known === name)),
+    ...more.map((name) => [name, `only the first ${mostByWord} are searched for words`] as const),
+  ];
+  const looked = `Looked in ${count(all.length - left.length)} of ${counted(all.length, 'entity', 'entities')}.`;
+  const why = [...grouped(left, ([, reason]) => reason)].map(
+    ([reason, some]) =>
+      `Not in ${firstNames(
+        some.map(([name]) => name),
+        5,
+      )}: ${printableWithin(reason, 200)}`,
+  );
+  return { found: [...stored.found, ...deleted.found], notes: [looked, ...why] };
 }
 
-/** A few at once, until the time is up; those that cannot be searched are passed over. */
+/** A few at once, until the time is up. `left`: where it could not be looked for, and why. */
 async function inTurns(
   targets: readonly EntityTarget[],
   until: AbortSignal,
   find: (target: EntityTarget) => Promise<readonly ShownRecord[]>,
 ) {
   const found: Found[] = [];
-  let looked = 0;
+  const left: (readonly [name: string, why: string])[] = [];
   const waiting = targets.values();
   const take = async (): Promise<void> => {
     for (const target of waiting) {
-      if (until.aborted) return;
       try {
+        until.throwIfAborted();
         found.push(...(await find(target)).map((record) => [target, record] as const));
-        looked += 1;
       } catch (error) {
-        if (!(error instanceof SyncError) && !until.aborted) throw error;
+        if (until.aborted) left.push([target.name, 'the time was up.']);
+        else if (!(error instanceof SyncError)) throw error;
+        // Nothing of it is stored, or its key is of another type.
+        else if (error.code !== 'USAGE') left.push([target.name, error.message]);
       }
     }
   };
   await Promise.all(Array.from({ length: atOnce }, take));
-  return { found, looked };
+  return { found, left };
 }

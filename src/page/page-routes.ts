@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs';
 import { html, type SafeHtml } from '@remix-run/html-template';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
-import { type Deeds, openDeeds } from '../app/acts.ts';
 import type { ConfigEditing } from '../app/config-edits.ts';
-import { readRunDetails, searchActions } from '../app/find-run.ts';
+import { overviewOf } from '../app/connector-states.ts';
+import { readRunDetails } from '../app/find-run.ts';
 import { openSearches } from '../app/stored-search.ts';
 import { watchSinks } from '../app/watch-sinks.ts';
 import type { Clock } from '../core/clock.ts';
@@ -15,10 +15,10 @@ import type { PageServer, ServedPages } from '../monitor/start-monitor.ts';
 import { connectorNamed, entityTarget, targetNamed } from '../settings/choices.ts';
 import type { LocalSettings } from '../settings/settings.ts';
 import { actRoute, actRoutes } from './act-pages.ts';
-import { actionsPage, actionsQuery } from './actions-page.ts';
+import { actionsPage, readActionsPage } from './actions-page.ts';
 import { addConnectorRoutes, addRoute } from './add-connector-page.ts';
 import { connectorPage, readConnectorPage } from './connector-page.ts';
-import { flashOf, flashState, type FlashWorld } from './flash.ts';
+import { type Deeds, flashOf, flashState, type FlashWorld, openDeeds } from './flash.ts';
 import {
   inputField,
   maySeeValues,
@@ -192,17 +192,15 @@ function pageRoutes(
     const data = await readRunDetails(settings, pathParams.parse(params).name, program);
     return runPage(data, textQuery.parse(query).log === 'warnings', now);
   });
-  show('/actions', async ({ query }, now) => {
-    const asked = actionsQuery.parse(query);
-    return actionsPage(await searchActions(settings, asked), asked, now);
-  });
+  show('/actions', async ({ query }, now) => actionsPage(await readActionsPage(settings, query), now));
   show('/targets', async (_request, now) => {
     const asked = await askTargets([...settings.publish.values()]);
     return targetsPage(asked, (await watched.overviews()).overviews, now);
   });
   show('/targets/:name', async ({ params }, now) => {
     const target = targetNamed(settings, pathParams.parse(params).name);
-    return await targetPage(settings, target, { clock, signal: AbortSignal.timeout(targetWithinMs) }, now);
+    const how = { clock, signal: AbortSignal.timeout(targetWithinMs) };
+    return await targetPage(settings, target, how, (await watched.overviews()).overviews, now);
   });
   show('/data', async ({ query }, now, reply) => {
     const { connector } = textQuery.parse(query);
@@ -215,7 +213,8 @@ function pageRoutes(
     const target = entityTarget(settings, `${name}/${entity}`);
     const { whole } = textQuery.parse(query);
     const asked = readDataQuery(new URL(`http://here${url}`).searchParams);
-    const given = { ...reading(reply), settings, target, query: asked };
+    const overview = overviewOf((await watched.overviews()).overviews, target.connector);
+    const given = { ...reading(reply), settings, target, query: asked, overview };
     if (whole !== '' && maySeeValues(now)) {
       const headers = { 'content-type': 'text/plain; charset=utf-8', 'x-content-type-options': 'nosniff' };
       return reply.headers(headers).send(await wholeValue(given, whole));
@@ -228,7 +227,7 @@ function pageRoutes(
     const name = textQuery.parse(query).find.trim();
     if (connectors.some((one) => one.name === name)) return reply.redirect(`connectors/${name}`, 303);
     if (name === '') return reply.redirect('./', 303);
-    return await findPage(settings, (await watched.overviews()).overviews, name, reading(reply), now);
+    return await findPage(settings, name, reading(reply), now);
   });
   pages.get('/*', () => {
     throw usage('An address may be mistyped, or older than this version. The overview leads to all pages.');

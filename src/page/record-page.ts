@@ -86,18 +86,20 @@ export function keyQuery(key: Values): [string, string][] {
   return [...key].map(([name, value]) => [`key.${name}`, plainText(value)]);
 }
 
-function rowState({ row }: Explanation): SafeHtml {
+function rowState({ row, withheld }: Explanation): SafeHtml {
   if (row.deletedAt !== null) return state('bad', 'Deleted');
+  if (withheld > 0) return state('warn part', 'Delete waits');
   return row.missing === null ? state('ok', 'Stored') : state('warn late', 'Looks deleted');
 }
 
-function whySection({ target, world, told, explanation: { row } }: Explained): SafeHtml | string {
+function whySection({ target, world, told, explanation }: Explained): SafeHtml | string {
+  const { row, withheld } = explanation;
   const { deletedAt, missing } = row;
   if (deletedAt === null && missing === null) return '';
   // The act beside it stands for the command.
-  const [looks = ''] = (told.get('looks deleted') ?? '').split('; to delete them:');
+  const [looks = ''] = (told.get('looks deleted') ?? '').split('; to delete:');
   const of = { connector: target.connector.name };
-  const act = actLink(world, root, ['allow-deletes', 'Allow deletes once…'], of, 'low');
+  const act = actLink(world, root, ['allow-deletes', 'Review deletes…'], of, 'low');
   const run = html`<a class="btn low" href="${root}runs/${row.changedByRun}">Open the run</a>`;
   const why =
     deletedAt === null
@@ -107,7 +109,7 @@ function whySection({ target, world, told, explanation: { row } }: Explained): S
   return html`<div>
     <h2>${deletedAt === null ? 'Why it looks deleted' : 'Why it is deleted'}</h2>
     <p>${why}</p>
-    <div class="acts">${missing?.needs === 'nothing' ? act : ''}${run}</div>
+    <div class="acts">${withheld > 0 ? act : ''}${run}</div>
   </div>`;
 }
 
@@ -243,7 +245,7 @@ async function originSection({ open, explanation: { row }, told, ...given }: Exp
     <h2>Where it came from</h2>
     ${facts([
       ['Listing', html`<code>${told.get('listing') ?? ''}</code>`],
-      ['Last read', sentence(told.get('why') ?? '', world.nowMs)],
+      ['Last read', row.deletedAt === null ? sentence(told.get('why') ?? '', world.nowMs) : null],
       ['Run', html`<a href="${root}runs/${row.changedByRun}">run that wrote it ${changedAt}</a>`],
       ['Belongs to', some(belongs)],
       ['Leads to', some(led)],

@@ -1,24 +1,28 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
+import { healthOf, type Trouble } from '../app/connector-health.ts';
 import { overviewOf, type SinkOverview } from '../app/connector-states.ts';
 import { publishedBefore, targetStatus } from '../app/publish-target.ts';
 import { answeredWithin, systemClock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
+import { type EntityName, entityOfHistory } from '../core/names.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
 import type { OpenTarget } from '../publish/open-target.ts';
 import { heldBackTexts, type TargetState } from '../publish/publication.ts';
 import { isStillPublished } from '../settings/choices.ts';
-import { formatDuration } from '../settings/texts.ts';
 import { checkTargets } from '../settings/load-settings.ts';
 import type { LocalSettings, PublishSettings } from '../settings/settings.ts';
 import { count, counted, printable, printableWithin } from '../telemetry/format.ts';
 import { actLink, age, callout, crumbs, facts, head, moment, page, state, table } from './layout.ts';
-import { type PageWorld, type StateLook, type TableColumn, textLines } from './layout.ts';
+import { type PageWorld, span, type StateLook, type TableColumn, textLines } from './layout.ts';
+import { troubleReason } from './trouble-text.ts';
 
 /** A target that does not answer keeps the list waiting no longer. */
 const listWithinMs = 2_500;
 /** A page that is read again asks a target no more often. */
 const askedEveryMs = 10_000;
 const mostAsked = 100;
+
+type Overviews = ReadonlyMap<string, SinkOverview>;
 
 /** A target, and its state. A text: why its state cannot be read. Null: it has not answered so far. */
 interface Asked {
@@ -60,9 +64,9 @@ type Judgement = readonly [look: StateLook, word: string, why: string];
 function judge({ target: { when }, status }: Asked, nowMs: number): Judgement {
   const whenText = whenTextOf(when);
   if (status === null) return ['idle', 'No answer', 'It does not answer; the page is read again by itself.'];
-  if (typeof status === 'string') return ['bad', 'Not reached', printableWithin(status, 300)];
+  if (typeof status === 'string') return ['bad', 'Not reached', firstSentence(status)];
   const { refusal, heldBack, newest, isUpToDate } = status;
-  if (refusal !== null) return ['bad', 'Held back', printableWithin(refusal.message, 300)];
+  if (refusal !== null) return ['bad', 'Held back', firstSentence(refusal.message)];
   const doubted = new Set(heldBack.flatMap(({ connector, doubt }) => (doubt === null ? [] : connector)));
   if (doubted.size > 0) {
     const why = `${firstNames([...doubted], 3)}: the workspace is in doubt; settle that first`;
@@ -76,8 +80,12 @@ function judge({ target: { when }, status }: Asked, nowMs: number): Judgement {
   if (when.kind !== 'every' || oldMs <= when.everyMs + graceMs) {
     return ['idle', 'Changes wait', `${whenText}${waits}`];
   }
-  const old = formatDuration(Math.floor(oldMs / minuteMs) * minuteMs);
-  return ['warn late', 'Late', `${whenText}, and nothing was published for ${old}${waits}`];
+  return ['warn late', 'Late', `${whenText}, and nothing was published for ${span(oldMs)}${waits}`];
+}
+
+/** The problem; what to do about it stands on the target's page. */
+function firstSentence(text: string): string {
+  return printableWithin(/^.*?\.(?=\s|$)/s.exec(text)?.[0] ?? text, 300);
 }
 
 const minuteMs = 60_000;
@@ -85,16 +93,15 @@ const minuteMs = 60_000;
 const graceMs = 5 * minuteMs;
 
 /** All targets: whether readers can trust them, and what is in the way. */
-export function targetsPage(
-  asked: readonly Asked[],
-  overviews: ReadonlyMap<string, SinkOverview>,
-  world: PageWorld,
-): string {
+export function targetsPage(asked: readonly Asked[], overviews: Overviews, world: PageWorld): string {
   const { nowMs } = world;
   const all = asked.map((one) => {
     const [look, word, why] = judge(one, nowMs);
     const isBehind = look === 'bad' || look === 'warn late';
-    return { target: one.target, manifest: newestOf(one), look, word, why, isBehind };
+    const { target } = one;
+    const name = html`<a class="name" href="targets/${target.name}">${target.name}</a>`;
+    const publish = publishLink(world, './', target, look, 'low');
+    return { target, name, publish, manifest: newestOf(one), shown: state(look, word), why, isBehind };
   });
   const behind = all.filter(({ isBehind }) => isBehind);
   const targets = counted(all.length, 'target');
@@ -105,20 +112,37 @@ export function targetsPage(
         ? `${targets}, nothing in the way`
         : `${count(behind.length)} of ${targets} ${behind.length === 1 ? 'is' : 'are'} behind`;
   const rows = [...behind, ...all.filter(({ isBehind }) => !isBehind)].map(
-    ({ target: { name, type, connectors }, manifest, look, word, why, isBehind }) => [
-      html`<a href="targets/${name}">${name}</a> <span class="soft o o2">${type}</span>`,
-      state(look, word),
-      html`<span class="${isBehind ? '' : 'soft'}" title="${why}">${why}</span>`,
-      manifest === null ? '' : age(oldestOf(manifest), nowMs, '–'),
-      count(connectors.reduce((sum, one) => sum + (overviewOf(overviews, one)?.rows ?? 0), 0)),
-      manifest === null
-        ? html`<span class="soft">none</span>`
-        : html`${moment(manifest.createdAt, nowMs)}
-            <span class="soft">no. ${String(manifest.publication)}</span>`,
-      actLink(world, './', ['publish-now', 'Publish now…'], { target: name }, 'low'),
-    ],
+    ({ target: { type, when, connectors }, name, manifest, shown, publish, isBehind }) => {
+      const newest = manifest && html`${age(manifest.createdAt, nowMs)} <span class="soft">ago</span>`;
+      return {
+        nameLook: 'wrap',
+        cells: [
+          html`${name} <span class="soft o o2">${type}</span>`,
+          shown,
+          html`<span class="soft">${whenTextOf(when)}</span>`,
+          newest ?? html`<span class="soft">none</span>`,
+          manifest === null ? '' : age(oldestOf(manifest)?.asOf ?? null, nowMs, '–'),
+          count(connectors.reduce((sum, one) => sum + (overviewOf(overviews, one)?.rows ?? 0), 0)),
+          isBehind ? '' : publish,
+        ],
+      };
+    },
   );
   const main = html`${head(answer, 'A publication holds all entities as of one moment, deletes included. Readers see the old one until the new one is whole.')}
+  ${
+    behind.length === 0
+      ? ''
+      : html`<ul class="panel needs" aria-label="What stands in the way">
+          ${behind.map(
+            ({ name, shown, why, publish }) =>
+              html`<li>
+                ${shown}${name}
+                <p>${why}</p>
+                ${publish}
+              </li>`,
+          )}
+        </ul>`
+  }
   ${
     all.length === 0
       ? html`<p>
@@ -133,12 +157,24 @@ export function targetsPage(
 const listColumns: readonly TableColumn[] = [
   'Target',
   'State',
-  ['What stands in the way', 'cut o'],
+  ['Published', 'o'],
+  ['Newest', 'num o'],
   ['Data age', 'num'],
   ['Rows', 'num o o2'],
-  ['Newest publication', 'o o2'],
   [html`<span class="unseen">Act</span>`, 'num o'],
 ];
+
+/** The act, where nothing refuses a publication. */
+function publishLink(
+  world: PageWorld,
+  root: string,
+  { name }: PublishSettings,
+  look: StateLook,
+  size: 'low' | '' = '',
+): SafeHtml | '' {
+  if (look === 'bad') return '';
+  return actLink(world, root, ['publish-now', 'Publish now…'], { target: name }, size);
+}
 
 function newestOf({ status }: Asked) {
   return status === null || typeof status === 'string' ? null : (status.newest?.manifest ?? null);
@@ -146,10 +182,43 @@ function newestOf({ status }: Asked) {
 
 type Manifest = NonNullable<ReturnType<typeof newestOf>>;
 
-/** Changes before it are in, of every entity. */
+/** Changes before its time are in, of every entity. */
 function oldestOf({ entities }: Manifest) {
-  const [oldest = null] = entities.flatMap(({ asOf }) => asOf ?? []).toSorted();
-  return oldest;
+  const ages = entities.flatMap((one) => (one.asOf === null ? [] : [{ ...one, asOf: one.asOf }]));
+  return ages.toSorted((left, right) => Date.parse(left.asOf) - Date.parse(right.asOf))[0] ?? null;
+}
+
+/** `30 h, because of billing/customers (limit 3 d). Paused by ben since 29 Nov 15:48: the year ends`. */
+function ageFact(
+  { connectors }: PublishSettings,
+  manifest: Manifest,
+  overviews: Overviews,
+  world: PageWorld,
+) {
+  const oldest = oldestOf(manifest);
+  if (oldest === null) return age(null, world.nowMs);
+  const connector = connectors.find(({ name }) => name === oldest.connector);
+  const limitMs = connector?.entities.get(entityOf(oldest.entity))?.freshWithinMs ?? null;
+  const limit = limitMs === null ? '' : ` (limit ${span(limitMs)})`;
+  const of = html`${age(oldest.asOf, world.nowMs)}, because of
+    <a href="../connectors/${oldest.connector}">${oldest.connector}</a>/${oldest.entity}${limit}`;
+  const overview = connector === undefined ? null : overviewOf(overviews, connector);
+  if (connector === undefined || overview === null) return of;
+  const read = overview.freshness.find(({ entity }) => entity === entityOf(oldest.entity))?.asOf ?? '';
+  const health = healthOf(connector, overview, world.nowMs);
+  if (read > oldest.asOf) return html`${of}. It was read again since, and is not yet published.`;
+  // A pause explains whatever else is wrong.
+  const cause: Trouble | null =
+    overview.paused === null
+      ? health.reason
+      : { kind: 'paused', ...overview.paused, word: 'paused', isForPerson: false };
+  return cause === null
+    ? of
+    : html`${of}. ${troubleReason(cause, { connector, overview, health, runs: [] }, world)}`;
+}
+
+function entityOf(name: EntityName): EntityName {
+  return entityOfHistory(name) ?? name;
 }
 
 /** One target: its newest publication, the last ones, and what is in the way of the next. */
@@ -157,6 +226,7 @@ export async function targetPage(
   settings: LocalSettings,
   target: PublishSettings,
   how: OpenTarget,
+  overviews: Overviews,
   world: PageWorld,
 ): Promise<string> {
   checkTargets(settings, [target]);
@@ -181,13 +251,18 @@ export async function targetPage(
     html`${type}, of
     ${connectors.slice(0, 20).map((one, index) => html`${index === 0 ? '' : ', '}<a href="../connectors/${one.name}">${one.name}</a>`)},
     published ${whenTextOf(when)}`,
-    actLink(world, '../', ['publish-now', 'Publish now…'], { target: name }),
+    publishLink(world, '../', target, look),
   )}
   ${refusal === null && heldBack.length === 0 ? '' : inTheWay}
   ${facts([
-    ['Newest publication', manifest === null ? 'none yet' : html`${number}, ${at}`],
-    ['Data age', manifest === null ? null : age(oldestOf(manifest), nowMs)],
-    ['State', manifest === null ? null : isUpToDate ? 'Nothing newer is stored' : why],
+    [
+      'Newest publication',
+      manifest === null
+        ? 'none yet'
+        : html`${number}, ${age(manifest.createdAt, nowMs)} old, of ${at}; promised: ${whenTextOf(when)}`,
+    ],
+    ['Data age', manifest && ageFact(target, manifest, overviews, world)],
+    ['State', manifest === null || look === 'bad' ? null : isUpToDate ? 'Nothing newer is stored' : why],
     ['Next one', newGeneration === null ? null : `has all rows again, because ${newGeneration}`],
   ])}
   ${manifest === null ? '' : publishedTables(target, manifest, await publishedBefore(target, manifest.publication, how), nowMs)}`;
@@ -230,7 +305,7 @@ function publishedTables(
 function whenTextOf(when: PublishSettings['when']): string {
   switch (when.kind) {
     case 'every':
-      return `every ${formatDuration(when.everyMs)}`;
+      return `every ${span(when.everyMs)}`;
     case 'after-sync':
       return 'after each sync';
     case 'by-hand':

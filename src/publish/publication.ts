@@ -188,7 +188,7 @@ async function refuseBroken(
     ? `Sync ${waiting} first, or exclude it in the config. Then publish`
     : 'publish';
   throw new SyncError(
-    `Target ${name} has lost part of what a publication continues: ${lost[0]}${more}. Nothing was published, because readers could not read it. ` +
+    `In target ${name}, ${lost[0]}${more}. Nothing was published, because readers could not read a publication that continues it. ` +
       `Restore what is lost from a backup; without one, ${first} all rows again: connector-sync publish ${name} --new-generation`,
     { code: 'TARGET_INCOMPATIBLE', recovery: 'stop', context: { target: name, lost: lost.length } },
   );

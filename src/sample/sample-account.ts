@@ -277,7 +277,11 @@ export class Things {
   }
 
   /** Adds so many things of a kind, with the indexes from 0. */
-  fill(kind: string, count: number, make: (index: number) => Omit<NewThing, 'kind' | 'index'>) {
+  fill(
+    kind: string,
+    count: number,
+    make: (index: number) => Omit<NewThing, 'kind' | 'index'>,
+  ): readonly Thing[] {
     return Array.from({ length: count }, (_, index) => this.add({ kind, index, ...make(index) }));
   }
 

@@ -42,6 +42,7 @@ import {
   type SearchRequest,
 } from './search-request.ts';
 import {
+  changeNumber,
   readTarget,
   searchedState,
   type Searched,
@@ -355,7 +356,7 @@ export function searchOf({ db, records, tableName: nameOf, sqlFor }: SearchedSin
       const { table: name, fields } = found.target;
       const table = rows && {
         name,
-        columns: [...fields.values()].map(({ name: of, type }) => ({ name: of, type })),
+        columns: [...fields.values()].filter((field) => field !== changeNumber),
       };
       return {
         ...(await searchState({ ...found, snapshot, rows }, params, options)),

@@ -118,18 +118,26 @@ export function searchTarget(
     entity.searchable.size > 0 && rows === undefined
       ? entity.searchable
       : everyColumn([...parentColumns.values(), ...table.columns]);
+  const fields = [...searchable]
+    .map(([name, { type, from, shape }]): SearchField => ({ name, type, sources: from.map(sourceOf), shape }))
+    .filter(({ sources }) => only === undefined || sources.every((source) => isOf(source, only)));
   return {
     table: tableName(connector, table.entity),
     chosen: chosenRows(connector, table.entity, rows),
     parent: parent === null ? null : { table: tableName(connector, entity.name), on: entity.key },
     fields: new Map(
-      [...searchable]
-        .map(([name, { type, from, shape }]) => ({ name, type, sources: from.map(sourceOf), shape }))
-        .filter(({ sources }) => only === undefined || sources.every((source) => isOf(source, only)))
-        .map((field) => [field.name, field]),
+      [...fields, ...(rows === undefined ? [] : [changeNumber])].map((field) => [field.name, field]),
     ),
   };
 }
+
+/** A person sorts rows by their newest change with it. */
+export const changeNumber: SearchField = {
+  name: '_seq',
+  type: 'integer',
+  sources: [{ kind: 'column', column: '_seq', type: 'integer' }],
+  shape: 'asIs',
+};
 
 function searchedTable({ table, explodedTable }: Entity, rows: ShownRows | undefined): EntityTable {
   return explodedTable !== null && rows?.of !== table.entity ? explodedTable : table;

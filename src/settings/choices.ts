@@ -1,4 +1,4 @@
-import { isLikeGlob, isConnectorName, isDeclaredName } from '../core/names.ts';
+import { historyName, isLikeGlob, isConnectorName, isDeclaredName } from '../core/names.ts';
 import { usage } from '../core/errors.ts';
 import { firstNames, suggestName } from '../definitions/suggest-name.ts';
 import { publishCommands } from './publish-settings.ts';
@@ -149,18 +149,18 @@ export function targetNamed({ publish }: LocalSettings, name: string): PublishSe
 }
 
 /**
- * Whether the config still publishes the entity, or the one that it is exploded from. Other entities stay in the target
- * unchanged.
+ * Whether the config still publishes the entity, the one that it is exploded from, or the one of which it is the history.
+ * Other entities stay in the target unchanged.
  */
 export function isStillPublished(
   { connectors }: Pick<PublishSettings, 'connectors'>,
   of: { readonly connector: string; readonly entity: string },
 ): boolean {
   const connector = connectors.find(({ name }) => name === of.connector);
-  return [...(connector?.entities.keys() ?? [])].some(
-    (name) =>
-      name === of.entity || connector?.definition.entities.get(name)?.explodedTable?.entity === of.entity,
-  );
+  return [...(connector?.entities ?? [])].some(([name, { history }]) => {
+    const names = [name, connector?.definition.entities.get(name)?.explodedTable?.entity ?? name];
+    return [...names, ...(history === null ? [] : names.map(historyName))].some((one) => one === of.entity);
+  });
 }
 
 /** The targets that the connector is published into. */

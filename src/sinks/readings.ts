@@ -1,7 +1,7 @@
 import type { Instant } from '../core/clock.ts';
 import type { RunId, EntityName, ConnectorName } from '../core/names.ts';
 import type { ColumnValue, Column, JsonType } from '../core/records.ts';
-import type { Partition, WalkFailure, WalkMode } from './partition.ts';
+import type { Absence, Partition, WalkFailure, WalkMode } from './partition.ts';
 
 /* Facts that a sink gives its readers: records, the history of a row, fields that a definition does not declare. */
 
@@ -83,6 +83,8 @@ export interface FieldDifference {
 export interface PartitionHistory extends Pick<Partition, 'entity' | 'params' | 'watermark'> {
   readonly mode: WalkMode | null;
   readonly marker: string | null;
+  /** Confirmation that a row needs which its newest full walk did not meet; null: that walk proves nothing. */
+  readonly absence: Absence;
   readonly sealedAt: Instant | null;
   readonly sealedRun: RunId | null;
   /** Beginning of the chain that made the newest full walk. */

@@ -9,7 +9,7 @@ import { wholeJson } from '../core/canonical-json.ts';
 import type { EntityTarget } from '../settings/choices.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { formatDuration } from '../settings/texts.ts';
-import type { LeftStep, StoredMask } from '../sinks/requests.ts';
+import { type NotedAction, type StoredMask, type LeftStep } from '../sinks/requests.ts';
 import type { MissingRow, PartitionHistory, RowVersion } from '../sinks/readings.ts';
 import { count, counted, printable, printableWithin, roughly, toTheMinute } from '../telemetry/format.ts';
 
@@ -218,6 +218,13 @@ function withheldItemsText(entities: readonly EntityName[], items: number): stri
   return `${counted(items, 'item')} of ${entities.join(', ')} (deleted rows, versions, files) ${are} older than the config keeps, and ${are} kept: that is more than the guards let go at once.`;
 }
 
+/** Details of an action except who did it, on one line. */
+export function actionDetail({ detail }: NotedAction): string {
+  return Object.entries(detail)
+    .map(([name, value]) => `${name}: ${typeof value === 'string' ? value : JSON.stringify(value)}`)
+    .join(', ');
+}
+
 /** The history of a record for a person: names and texts of facts. */
 export function explanationFacts(
   { name, entity }: Pick<EntityTarget, 'name' | 'entity'>,
@@ -242,7 +249,7 @@ export function explanationFacts(
       lastSync === null ? 'none' : `${lastSync.state}, began ${lastSync.startedAt} (run ${lastSync.run})`,
     ],
     ['why', reasonText(explanation, entity)],
-    ['looks deleted', row.missing === null ? null : missingText(row.missing, program, name)],
+    ['looks deleted', row.missing === null ? null : missingText(row.missing, explanation, program, name)],
   ];
   return [
     ...facts.flatMap(([what, text]) => (text === null ? [] : [[what, text] as const])),
@@ -266,8 +273,14 @@ function readText({ mode, sealedAt, sealedRun, watermark, fullAt }: PartitionHis
   return `${how} ${sealedAt}${sealedRun === null ? '' : ` by run ${sealedRun}`}${full}${known}`;
 }
 
-function reasonText({ row, reason, changeValue }: Explanation, entity: Entity): string {
+function reasonText({ row, reason, changeValue, changedBy }: Explanation, entity: Entity): string {
   const { partition, deletedAt } = row;
+  if (deletedAt !== null && changedBy?.kind === 'refetch')
+    return 'a refetch asked for it, and it was not there';
+  if (deletedAt !== null && changedBy?.kind === 'sync' && partition?.isGone === false) {
+    const confirmed = partition.absence === 'get' ? ', and the service answered 404 for it' : '';
+    return `its listing was read in full without it${confirmed}`;
+  }
   switch (reason.kind) {
     case 'no-sync':
       return 'this connector has not been synced yet';
@@ -282,7 +295,7 @@ function reasonText({ row, reason, changeValue }: Explanation, entity: Entity): 
     case 'not-selected':
       return `the last sync did not read ${entity.name}`;
     case 'full':
-      return `the last sync read its listing in full and ${reason.isMet && deletedAt === null ? 'found it' : 'did not find it'}`;
+      return `the last sync read its listing in full and ${reason.isMet ? 'found it' : 'did not find it'}`;
     case 'incremental':
       return incrementalText(reason.isMet, changeValue, partition);
     case 'marker':
@@ -311,12 +324,21 @@ function failureText(partition: PartitionHistory | null): string {
   return `${failure.at}: ${failure.code}: ${printable(failure.message)}`;
 }
 
-function missingText({ missingSince, missedWalks, needs }: MissingRow, program: string, name: string) {
-  const missed = `${counted(missedWalks, 'full read')} did not find it, the first ${missingSince}`;
+function missingText(
+  { missingSince, missedWalks, needs }: MissingRow,
+  { withheld }: Pick<Explanation, 'withheld'>,
+  program: string,
+  name: string,
+) {
   const [connector = ''] = name.split('/');
+  if (withheld > 0) {
+    const rows = withheld === 1 ? 'it vanished' : `${count(withheld)} rows vanished at once`;
+    return `waits for a person since ${missingSince}: ${rows}, and ${counted(missedWalks, 'full read')} did not find ${withheld === 1 ? 'it' : 'them'}; to delete: ${program} sync ${connector} --full --allow-deletes`;
+  }
+  const missed = `${counted(missedWalks, 'full read')} did not find it, the first ${missingSince}`;
   switch (needs) {
     case 'nothing':
-      return `${missed}; kept, because more rows look deleted than the limit allows; to delete them: ${program} sync ${connector} --full --allow-deletes`;
+      return `${missed}; kept until the next run deletes it`;
     case 'get':
       return `${missed}; kept until a get confirms that it does not exist`;
     case 'walk':

@@ -6,6 +6,8 @@ import { expectConsole, usePage } from '../support/page/expect-console.ts';
 import { findChromium } from '../support/page/find-chromium.ts';
 import { serveUi } from '../support/page/served-ui.ts';
 import { askPostgres, type PrivatePostgres, startPostgres } from '../support/postgres.ts';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { querySqliteSink } from '../../src/sinks/sqlite/readers.ts';
 
 let server: PrivatePostgres;
@@ -59,7 +61,8 @@ describe.each(['shop', 'files', 'house'])('rows of %s', (connector) => {
   it('show their values, and the deleted, missing and changed ones apart', async () => {
     expect(await rowsAt(lists)).toContainEqual(expect.arrayContaining(['first', '10', `${seen} after`]));
     expect((await namesAt(lists)).length).toBe(4);
-    expect(await namesAt(`${lists}?rows=deleted`)).toEqual(['gone']);
+    // Newest first, though the other one arrived later.
+    expect(await namesAt(`${lists}?rows=deleted`)).toEqual(['late', 'gone']);
     expect(await namesAt(`${lists}?rows=missing`)).toEqual(['fading']);
     expect((await namesAt(`${lists}?rows=changed`)).length).toBe(4);
     expect(await read(`${lists}?rows=refused`)).toContain('the record has no id');
@@ -73,6 +76,8 @@ describe.each(['shop', 'files', 'house'])('rows of %s', (connector) => {
       ['{"in":{"id":["fading"]}}', ['fading']],
       ['stats.member_count = 3', [expect.stringContaining('a/b')]],
       ["name = '", []],
+      ['name = long and web_id = 30', ['long']],
+      ['name = long and wide', []],
     ] as const) {
       expect([filter, await namesAt(`${lists}?filter=${encodeURIComponent(filter)}`)]).toEqual([
         filter,
@@ -87,12 +92,30 @@ describe.each(['shop', 'files', 'house'])('rows of %s', (connector) => {
     ]);
   });
 
+  it('are counted with the filter, and of how many', async () => {
+    expect(await read(`${lists}?filter=web_id+%3E+10`)).toContain(
+      '3 of 4 rows, in the order of their arrival',
+    );
+    expect(await read(`${lists}?filter=web_id+%3E+100`)).toContain('0 of 4 rows.');
+    expect(await read(`${lists}?filter=web_id+%3E+10`)).toContain('All of 4');
+    expect(await read(lists)).toContain('4 rows, in the order of their arrival');
+    expect(await read(`${lists}?rows=deleted`)).toContain('2 rows, newest first');
+  });
+
+  it('have the state that the page of the connector has', async () => {
+    const shown = await read(lists);
+    expect(shown).toContain('Deletes wait');
+    expect(await read(`/connectors/${connector}`)).toContain('lists Deletes wait');
+    expect(await read(`/data/${connector}/list_members`)).toContain('Complete');
+  });
+
   it('have the columns that are chosen', async () => {
     const body = await anna.read(`${lists}?column=web_id&column=stats`);
     expect(textOf(body)).toContain('{"member_count":3');
     expect(textOf(/<thead>[\s\S]*<\/thead>/.exec(body)?.[0] ?? '').trim()).toBe(
       'id web_id stats changed here',
     );
+    expect(body).not.toContain('value="_seq"');
   });
 
   it('say what is wrong with a filter', async () => {
@@ -100,6 +123,11 @@ describe.each(['shop', 'files', 'house'])('rows of %s', (connector) => {
       ['filter={"eq":', 'begins with { but is no JSON'],
       ['filter={"like":{"nope":"x"}}', 'expected a searchable field, got "nope"'],
       ['filter=web_id = many', 'web_id: expected a number, got "many"'],
+      ['filter=webid = 3', 'no such column of lists: "webid"; did you mean "web_id"? (columns: id, '],
+      ['filter=name == long', 'name: expected one of = != '],
+      ['filter=name =', 'name =: expected a value behind it'],
+      ['filter=name = long and web_id > ', 'expected a value behind it, or null'],
+      ['filter=> 3', 'expected a comparison such as id = 5'],
       ['sort=nope:asc', 'nope'],
       ['cursor=forged', 'begin without it'],
       ['column=nope', 'nope'],
@@ -132,11 +160,11 @@ describe('a record', () => {
     const deleted = await read('/data/shop/lists?key.id=gone');
     expect(deleted).toContain('Why it is deleted');
     expect(deleted).toContain(
-      'read its listing in full and did not find it. The values are the last ones seen.',
+      'its listing was read in full without it, and the service answered 404 for it. The values are the last ones seen.',
     );
     expect(deleted).toContain(`name ${seen} gone`);
     expect(await read('/data/shop/lists?key.id=fading')).toMatch(
-      /Why it looks deleted 1 full read did not find it/,
+      /Delete waits .*Why it looks deleted waits for a person since \S+ : it vanished, and 1 full read did not find it\./,
     );
     expect(await read('/data/shop/lists?key.id=never')).toContain('No record with this key is stored.');
     expect((await anna.ask('/data/shop/list_members?key.id=m1')).text).toContain('missing: list_id');
@@ -233,6 +261,79 @@ it('finds connectors by name, records by key and by word', async () => {
   expect(await namesAt('/find?find=after')).toEqual(['first', 'first', 'first']);
   expect(await read('/find?find=nothing-like-it')).toContain('Nothing found for “nothing-like-it”');
   expect(await read('/find?find=ho')).toContain('Connectors shop house');
+  expect(await read('/find?find=LAK')).toContain('Targets lake');
+});
+
+it('finds deleted records, and marks them', async () => {
+  expect((await rowsAt('/find?find=departed')).toSorted()).toEqual(
+    ['files', 'house', 'shop'].map((name) => [
+      'late',
+      `${name}/lists`,
+      expect.stringMatching(/^deleted \d\d:\d\d .*departed/),
+    ]),
+  );
+  expect(await read('/find?find=departed')).toContain('Looked in 7 of 7 entities.');
+});
+
+it('says where it could not look, and why', async () => {
+  const config = join(world.folder, 'broken.yaml');
+  const text = readFileSync(world.open, 'utf8')
+    .replace('sinks:\n', 'sinks:\n  broken: { type: sqlite, path: ./broken.db }\n')
+    .replace(
+      'connectors:\n  shop: {',
+      'connectors:\n  away: { definition: email-marketing, id: c-away, include: [lists], sink: broken }\n  shop: {',
+    );
+  writeFileSync(config, text);
+  writeFileSync(join(world.folder, 'broken.db'), 'no database');
+  await using broken = await serveUi({ config });
+  const said = textOf((await broken.get('/find?find=departed')).body);
+  expect(said).toContain('Looked in 7 of 8 entities. Not in away/lists: ');
+  expect(said).toContain('deleted');
+});
+
+describe('a target', () => {
+  it('has the histories of its entities, and says how old its data are, how old they may be and why', async () => {
+    await world.cli('publish', 'lake');
+    const list = await read('/targets');
+    expect(list).toContain('1 target, nothing in the way');
+    expect(await rowsAt('/targets')).toEqual([
+      [
+        'lake files',
+        'Up to date',
+        'after each sync',
+        expect.stringMatching(/^\d+ \w+ ago$/),
+        expect.stringMatching(/^\d+ \w+$/),
+        expect.any(String),
+        'Publish now…',
+      ],
+    ]);
+    const text = await read('/targets/lake');
+    expect(text).toContain('lists__history');
+    expect(text).not.toContain('no longer in the config');
+    expect(text).toMatch(/Newest publication no\. \d+, \d+ s old, of [\d:]+ ; promised: after each sync/);
+    await world.cli('schedule', 'pause', 'shop', '--reason', 'the year ends');
+    expect(await read('/targets/lake')).toMatch(
+      /Data age \d+ s , because of shop \/campaigns(__history)? \(limit \d+ \w+\)\. Paused .*since [\d:]+ : the year ends/,
+    );
+  });
+
+  it('says once and first in plain words what refuses a publication, and does not offer one', async () => {
+    const folder = join(world.folder, 'lake');
+    const file = readdirSync(folder, { recursive: true, encoding: 'utf8' }).find((name) =>
+      name.endsWith('.parquet'),
+    );
+    rmSync(join(folder, file ?? ''));
+    await expect
+      .poll(async () => await read('/targets'), { timeout: 20_000 })
+      .toContain('1 of 1 target is behind');
+    const why = `In target lake, ${file ?? ''} is missing.`;
+    for (const address of ['/targets', '/targets/lake']) {
+      const text = await read(address);
+      expect([address, text.split(why).length]).toEqual([address, 2]);
+      expect([address, text.includes('Publish now')]).toEqual([address, false]);
+    }
+    expect(await read('/targets/lake')).toContain(`It is not published ${why}`);
+  });
 });
 
 it('answers each of many requests at once, if only with "try again"', async () => {

@@ -7,7 +7,20 @@ import { pagingParams, type Definition, type Entity } from '../../definitions/de
 import { readTotal, emptyKey } from '../../definitions/pagination-file.ts';
 import { cameEmpty, emptyFormAt, recordsAt } from '../../upstream/answers.ts';
 import { missingParams } from '../../definitions/params.ts';
-import * as sources from '../source.ts';
+import {
+  accountOrigin,
+  type ConnectorSource,
+  type SourceOptions,
+  type GetRequest,
+  type ListRequest,
+  type SourcePage,
+  type DownloadRequest,
+  type IncomingFile,
+  type ReceiveFile,
+  readRecords,
+  unreadRecords,
+  type PageRecords,
+} from '../source.ts';
 import type { ApiCall, StreamCall } from './api-caller.ts';
 import { openBrokenAnswers } from './call-with-retries.ts';
 import {
@@ -37,7 +50,7 @@ import { type WireAnswer, fileHead, textOfBody } from '../../http/exchange.ts';
 import { JsonTextError, parseJsonText, tryJsonText } from '../../http/lossless-json.ts';
 import { scanPage } from '../../http/scan-json.ts';
 
-export interface ApiSourceOptions extends sources.SourceOptions {
+export interface ApiSourceOptions extends SourceOptions {
   readonly connectorId: ConnectorId;
   /** The API's, as `ConnectorOrigin.baseUrl`. */
   readonly address: string;
@@ -46,7 +59,7 @@ export interface ApiSourceOptions extends sources.SourceOptions {
 }
 
 /** One connector of a Connector Execution API. Asks nothing. Disposing it leaves the client open. */
-export function openApiSource(client: ApiClient, options: ApiSourceOptions): sources.ConnectorSource {
+export function openApiSource(client: ApiClient, options: ApiSourceOptions): ConnectorSource {
   const { definition, connectorId, onEvent = () => undefined, onExchange } = options;
   const budget = client.openBudget({ ...options, shared: () => options.budget ?? null });
   const calls = recordCalls(definition, connectorId);
@@ -81,7 +94,7 @@ export function openApiSource(client: ApiClient, options: ApiSourceOptions): sou
     connect,
     async origin(signal) {
       await connect(signal);
-      const origin = sources.accountOrigin(options.address, presence.account());
+      const origin = accountOrigin(options.address, presence.account());
       return origin.isAccount ? origin : { ...origin, connectorId };
     },
     accountName: presence.account,
@@ -180,14 +193,14 @@ function openConnectorPresence(client: ApiClient, id: ConnectorId, definition: D
  */
 export function recordCalls(definition: Definition, connector: ConnectorId) {
   return {
-    list: (asked: sources.ListRequest): ApiCall<sources.SourcePage> => {
+    list: (asked: ListRequest): ApiCall<SourcePage> => {
       const declared = checkDeclared(definition, asked.entity, 'list', asked.params);
       const request = { ...asked, connector, definition, action: 'list' } as const;
       const facts = factsOf(request);
-      const read = (answer: WireAnswer): sources.SourcePage => readPage(answer, connector, declared, facts);
+      const read = (answer: WireAnswer): SourcePage => readPage(answer, connector, declared, facts);
       return { request: requestOf(request), facts, read };
     },
-    get: (asked: sources.GetRequest): ApiCall<JsonValue> => {
+    get: (asked: GetRequest): ApiCall<JsonValue> => {
       const { rename } = checkDeclared(definition, asked.entity, 'get', asked.params);
       const request = { ...asked, connector, definition, action: 'get', isRoot: false } as const;
       const facts = factsOf(request);
@@ -202,7 +215,7 @@ export function recordCalls(definition: Definition, connector: ConnectorId) {
 }
 
 /** One execute: a read, so it may be sent again. */
-interface ExecuteRequest extends sources.ListRequest {
+interface ExecuteRequest extends ListRequest {
   readonly connector: ConnectorId;
   readonly definition: Definition;
   readonly action: 'list' | 'get';
@@ -321,7 +334,7 @@ function readPage(
   connector: ConnectorId,
   entity: Entity,
   facts: CallFacts,
-): sources.SourcePage {
+): SourcePage {
   const { records: place, rename } = entity;
   const isPlain = place === null && rename.size === 0 && !body.includes(markerStart);
   const scanned = isPlain ? scanPage(body, recordPaths, mostLevels) : null;
@@ -332,7 +345,7 @@ function readPage(
   const values = recordsOf(came.result, place);
   const answer = values === null ? asEmpty(came, status, entity, facts) : came;
   const named = (values ?? []).map((one) => (isJsonObject(one) ? renamedMembers(one, rename) : one));
-  const records = scanned === null ? sources.readRecords(named) : sources.unreadRecords(scanned);
+  const records = scanned === null ? readRecords(named) : unreadRecords(scanned);
   return {
     records,
     ...readPaging(answer, records, entity, facts),
@@ -370,10 +383,10 @@ function plainForm(result: JsonValue) {
 /** Reads from an answer where the next page is. Throws `CallFailure` BODY_INVALID. */
 export function readPaging(
   answer: PageAnswer,
-  records: sources.PageRecords,
+  records: PageRecords,
   { pagination, cut }: Pick<Entity, 'pagination' | 'cut'>,
   facts: CallFacts,
-): Pick<sources.SourcePage, 'next' | 'total' | 'wasNull' | 'isCut'> {
+): Pick<SourcePage, 'next' | 'total' | 'wasNull' | 'isCut'> {
   const lastRecord = (): JsonValue | undefined =>
     records.length === 0 ? undefined : records.value(records.length - 1);
   const read = styleOf(pagination).readNext(answer, lastRecord);
@@ -441,8 +454,8 @@ const maxTypeChars = 200;
 export function downloadCall<T>(
   connector: ConnectorId,
   definition: Definition,
-  { entity, params, size, maxBytes }: sources.DownloadRequest,
-  receive: sources.ReceiveFile<T>,
+  { entity, params, size, maxBytes }: DownloadRequest,
+  receive: ReceiveFile<T>,
 ): StreamCall<T> {
   const facts = entityFacts(definition, 'download', entity);
   return {
@@ -467,8 +480,8 @@ export function downloadCall<T>(
 
 /** Hands a file on. Rejects with the error that ends its bytes, whatever `receive` makes of it. */
 export async function receiveWhole<T>(
-  receive: sources.ReceiveFile<T>,
-  file: sources.IncomingFile,
+  receive: ReceiveFile<T>,
+  file: IncomingFile,
   signal: AbortSignal,
 ): Promise<T> {
   const broken: unknown[] = [];

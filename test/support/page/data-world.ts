@@ -38,8 +38,9 @@ export async function openDataWorld(postgresUrl: string) {
         [script]: script,
       },
       { id: 'long', name: 'long', subscribe_url_long: longText, web_id: 30 },
-      ...(round === 1 ? [{ id: 'gone', name: `${seen} gone`, web_id: 40 }] : []),
-      ...(round < 3 ? [{ id: 'fading', name: 'fading', web_id: 45 }] : []),
+      ...(round < 2 ? [{ id: 'gone', name: `${seen} gone`, web_id: 40 }] : []),
+      ...(round < 3 ? [{ id: 'late', name: `${seen} departed`, web_id: 42 }] : []),
+      ...(round < 4 ? [{ id: 'fading', name: 'fading', web_id: 45 }] : []),
       { name: `refused ${seen}`, web_id: 50 },
     ].map((record) => ({ date_created: '2026-02-03T04:05:06+00:00', ...record }));
   const wrap = (): SampleAccount => ({
@@ -66,7 +67,8 @@ export async function openDataWorld(postgresUrl: string) {
     accounts: [{ workspace: 'default', connectorId: 'c-shop', definitionName, seed: 3, size: 'tiny', wrap }],
   });
   const mask = 'mask: { lists: { fields: { notify_on_subscribe: hash } } }';
-  const few = `definition: ${definitionName}, id: c-shop, include: [lists, list_members], rateLimit: { requestsPerSecond: 1000 }`;
+  const few = (more = '') =>
+    `definition: ${definitionName}, id: c-shop, include: [lists, list_members${more}], rateLimit: { requestsPerSecond: 1000 }`;
   const configText = `api: { baseUrl: "${service.url}", clientId: local, clientSecret: "${cliSecret}" }
 redis: { url: "${noRedis}" }
 mask: { key: "${Buffer.alloc(32, 7).toString('base64')}" }
@@ -78,9 +80,9 @@ guards: { maxDeleteShare: 0, minDeleteRows: 0 }
 publish:
   lake: { type: files, directory: ./lake, format: parquet, connectors: [shop] }
 connectors:
-  shop: { ${few}, sink: main, history: true, ${mask} }
-  house: { ${few}, sink: wide, history: true, ${mask} }
-  files: { ${few}, sink: lines`;
+  shop: { ${few(', campaigns')}, sink: main, history: true, freshWithin: 1h, ${mask} }
+  house: { ${few()}, sink: wide, history: true, ${mask} }
+  files: { ${few()}, sink: lines`;
   const program = openProgram(`${configText} }
 http:
   tokens:
@@ -94,6 +96,8 @@ http:
   round = 2;
   synced.push(await program.cli('sync', '--full', '--allow-deletes', ...names));
   round = 3;
+  synced.push(await program.cli('sync', '--full', '--allow-deletes', ...names));
+  round = 4;
   synced.push(await program.cli('sync', '--full', ...names));
   return {
     ...program,

@@ -216,7 +216,7 @@ interface PartitionRow extends Omit<PartitionHistory, 'params' | 'failure' | 'is
 
 async function readPartition(tx: Tx, id: number): Promise<PartitionHistory | null> {
   const found = await tx.first<PartitionRow>(
-    `SELECT entity, params, mode, watermark, marker, sealed_at, sealed_run, full_at, found_at, due_since, failure, gone
+    `SELECT entity, params, mode, watermark, marker, absence, sealed_at, sealed_run, full_at, found_at, due_since, failure, gone
      FROM _sync_partitions WHERE id = :id`,
     { id },
   );
