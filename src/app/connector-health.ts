@@ -3,7 +3,7 @@ import { type Health, healthWords } from '../core/health.ts';
 import type { EntityName } from '../core/names.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { type FieldNews, newForMs } from '../sinks/readings.ts';
-import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
+import type { ConnectorOverview } from '../sinks/sink-access.ts';
 import type { PurgeWork } from '../sinks/requests.ts';
 import {
   freshnessOf,

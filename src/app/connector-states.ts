@@ -6,7 +6,7 @@ import { connectorsBySink, sinksOf } from '../settings/choices.ts';
 import { nextSlot } from '../settings/cron.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import type { SignInFacts } from '../sign-ins/sign-in-store.ts';
-import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
+import type { ConnectorOverview } from '../sinks/sink-access.ts';
 import { type PurgeWork, targetNames, type WithheldOf } from '../sinks/requests.ts';
 import { openExistingHistory } from '../sinks/registry.ts';
 

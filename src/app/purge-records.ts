@@ -9,7 +9,7 @@ import type { EntityTarget } from '../settings/choices.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { FileFolder } from '../sinks/files.ts';
 import { openFileFolder } from '../sinks/files/open-file-folder.ts';
-import type { MaskEnd, MaskRequest, PurgedKeys, PurgeEnd, PurgeRequest } from '../sinks/requests.ts';
+import type { MaskEnd, MaskRequest, PurgedKeys, PurgeRequest } from '../sinks/requests.ts';
 import { openExistingRecords, openSink } from '../sinks/registry.ts';
 import type { OpenHow } from '../sinks/sink-access.ts';
 
@@ -51,7 +51,7 @@ export async function purgeRecords(
   target: PurgeTarget,
   choice: PurgeChoice,
   { canReturn, targets, ...how }: How & Pick<PurgeRequest, 'canReturn' | 'targets'>,
-): Promise<ChosenRecords & { readonly end: PurgeEnd }> {
+) {
   const { connector } = target;
   const { signal } = how;
   const chosen = await chosenInSink(target, choice, signal);

@@ -5,7 +5,6 @@ import { knownSchema } from '../engine/prepare/schema-policy.ts';
 import { runRepair, type RepairWork } from '../engine/run.ts';
 import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 import { openSink, statusOf } from '../sinks/registry.ts';
-import type { UndoneRows } from '../sinks/requests.ts';
 import type { EntityReport, RunReport } from '../sinks/run-report.ts';
 import type { OpenHow, Sink } from '../sinks/sink-access.ts';
 import { counted } from '../telemetry/format.ts';
@@ -17,7 +16,7 @@ import { connectorIdentity, tellEnd } from './run-connector.ts';
 const batchRows = 1000;
 
 /** Undone rows of an entity. */
-type UndoneEntity = Omit<UndoneRows, 'next'>;
+type UndoneEntity = Omit<Awaited<ReturnType<Sink['repair']['undo']>>, 'next'>;
 
 /** Throws USAGE where the config has no such connector in the sink of the run. */
 export function connectorOfRun(settings: LocalSettings, { run, sink }: FoundRun): ConnectorSettings {
@@ -75,7 +74,7 @@ function undoing(
     for (const { entity } of tables) {
       for (let after: number | null = 0; after !== null;) {
         signal.throwIfAborted();
-        const { next, ...batch }: UndoneRows = await sink.repair.undo(lease, run, of, {
+        const { next, ...batch } = await sink.repair.undo(lease, run, of, {
           entity,
           after,
           limit: batchRows,

@@ -2,8 +2,8 @@ import { wholeJson } from '../core/canonical-json.ts';
 import type { Instant } from '../core/clock.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
-import type { ConnectorOverview, ConnectorStatus, EntityStatus } from '../sinks/ledger-reader.ts';
-import type { LedgerReader } from '../sinks/sink-access.ts';
+import type { ConnectorStatus, EntityStatus } from '../sinks/ledger-reader.ts';
+import type { ConnectorOverview, LedgerReader } from '../sinks/sink-access.ts';
 import { counted, escaped } from '../telemetry/format.ts';
 
 /** A tool's answer: text in JSON, and the number of rows in it, for the log. */

@@ -6,7 +6,8 @@ import { suggestName } from '../definitions/suggest-name.ts';
 import type { Exclusion } from '../settings/mcp-settings.ts';
 import { sinksOf, type EntityTarget, targetsOf } from '../settings/choices.ts';
 import type { ConnectorSettings, LocalSettings, SinkSettings } from '../settings/settings.ts';
-import type { ConnectorOverview, ConnectorStatus } from '../sinks/ledger-reader.ts';
+import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
+import type { ConnectorOverview } from '../sinks/sink-access.ts';
 import { checkCopied, openExistingRecords } from '../sinks/registry.ts';
 import { readState, stateOf } from './answer.ts';
 

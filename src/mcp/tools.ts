@@ -18,9 +18,8 @@ import type { ShownConnector, ShownEntities, ShownEntity, StoredConnector } from
 import type { Sql } from './sql/open-sql.ts';
 import { mostOfCell } from './sql/query-limits.ts';
 import { pathOf, readSort } from '../search/search-request.ts';
-import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
 import type { StoredRecord } from '../sinks/readings.ts';
-import type { RecordReader } from '../sinks/sink-access.ts';
+import type { ConnectorOverview, RecordReader } from '../sinks/sink-access.ts';
 import { explanationFacts, purgedText } from '../wording/connector-text.ts';
 
 /** Everything that tools read. */

@@ -6,7 +6,8 @@ import { askSink, type WatchedSinks } from '../app/watch-sinks.ts';
 import { instant, type Instant } from '../core/clock.ts';
 import { healthWords } from '../core/health.ts';
 import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
-import type { ConnectorOverview, RunFacts } from '../sinks/ledger-reader.ts';
+import type { RunFacts } from '../sinks/ledger-reader.ts';
+import type { ConnectorOverview } from '../sinks/sink-access.ts';
 import { count, counted, printable } from '../telemetry/format.ts';
 import { type BarsShape, runBars, tookMs } from './bars.ts';
 import {

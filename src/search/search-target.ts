@@ -4,9 +4,9 @@ import type { Entity, SearchableField } from '../definitions/definition.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
 import { unfinishedCopyError } from '../sinks/sink-errors.ts';
 import { tableName as fileTableName } from '../sinks/decisions/stored-table.ts';
-import type { ConnectorOverview, ConnectorStatus } from '../sinks/ledger-reader.ts';
+import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
 import { knownTables } from '../sinks/ledger/tables.ts';
-import type { LedgerReader } from '../sinks/sink-access.ts';
+import type { ConnectorOverview, LedgerReader } from '../sinks/sink-access.ts';
 import type { Tx } from '../sql/database.ts';
 import {
   searchLimits,

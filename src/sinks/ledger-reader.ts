@@ -1,17 +1,7 @@
 import type { Instant } from '../core/clock.ts';
-import type { Failure } from '../core/errors.ts';
-import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
+import type { ConnectorName, EntityName } from '../core/names.ts';
 import type { Quarantined } from '../core/records.ts';
-import type { FieldNews } from './readings.ts';
-import type { PurgeWork, WithheldOf } from './requests.ts';
-import type {
-  Completeness,
-  DoubtedListings,
-  ListingsOf,
-  RunKind,
-  RunOutcome,
-  RunReport,
-} from './run-report.ts';
+import type { Completeness, DoubtedListings, RunKind, RunOutcome, RunReport } from './run-report.ts';
 import type { Holder, Pause, StoredIdentity } from './lease.ts';
 
 /** Runs to be listed: of every connector, kind and state unless some are named. */
@@ -24,17 +14,6 @@ export interface RunFilter {
   /** Id of a run: those that began before it, in the order of their ids, which begin with the time. */
   readonly before?: string;
   readonly limit: number;
-}
-
-/**
- * Belongs to a run that ended with IDENTITY_CHANGED, or to one that has written rows and that it resumed. `adopt`
- * settles it, or a later sync that ended well; where the run has written rows, such a sync after they were undone.
- */
-export interface IdentityDoubt {
-  readonly connector: ConnectorName;
-  readonly run: RunId;
-  /** The run has written rows that were not undone. */
-  readonly isToUndo: boolean;
 }
 
 export interface StoredOrigin extends StoredIdentity {
@@ -85,42 +64,6 @@ export interface ScopeChange extends Pick<RunSummary, 'run' | 'startedAt'> {
   readonly added: readonly EntityName[];
   readonly left: readonly EntityName[];
   readonly changed: readonly EntityName[];
-}
-
-export interface ConnectorOverview {
-  readonly connector: ConnectorName;
-  /** Null where the connector is only paused, or no run of it could begin so far. */
-  readonly identity: StoredIdentity | null;
-  readonly paused: Omit<PausedConnector, 'connector'> | null;
-  /** The newest of kind `sync`. */
-  readonly lastRun: RunFacts | null;
-  /** The newest of kind `sync` that has a report: neither in progress nor killed. */
-  readonly lastEnded: RunFacts | null;
-  readonly freshness: readonly EntityFreshness[];
-  /** Rows of all entities, without tombstones. */
-  readonly rows: number;
-  /** Missing rows in the newest run that began and ended; entities without missing rows are left out. */
-  readonly missing: readonly EntityMissing[];
-  /** Listings that ended with a doubt in the same run; entities without such listings are left out. */
-  readonly partMissing: readonly ListingsOf[];
-  /** Listings read to their end without proof in the same run; entities without such listings are left out. */
-  readonly unconfirmed: readonly ListingsOf[];
-  /** Error that ended `lastEnded`; null if it did not fail. */
-  readonly error: Failure | null;
-  /** Reasons why listings or files of `lastEnded` were set aside, each code once, with its entities. */
-  readonly failures: readonly (Pick<Failure, 'code' | 'recovery'> & {
-    readonly entities: readonly EntityName[];
-  })[];
-  /** Records of the run that `missing` is of. */
-  readonly quarantined: number;
-  /** Time until which the service asked for no calls, in `lastEnded`. */
-  readonly resumeAt: Instant | null;
-  /** Fields met first in the last days (`newForMs`). */
-  readonly newFields: readonly FieldNews[];
-  /** Data past its retention that a guard keeps, as of the last check. */
-  readonly withheldByAge: readonly WithheldOf[];
-  /** Unfinished purge work, as `LedgerReader.purgeWork`. */
-  readonly purgeWork: readonly PurgeWork[];
 }
 
 /** Rows that seemed deleted in a run, and are kept. */

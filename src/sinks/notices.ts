@@ -1,7 +1,7 @@
 import type { Instant } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { FieldNews } from './readings.ts';
-import type { ConnectorOverview } from './ledger-reader.ts';
+import type { ConnectorOverview } from './ledger/history/overview.ts';
 
 /** Something that is wrong, or that a person should know; it holds until it is found no more. */
 export interface Condition {

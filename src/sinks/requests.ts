@@ -137,15 +137,6 @@ export interface PurgedOf {
   readonly listings: number;
 }
 
-export interface PurgeEnd {
-  readonly at: Instant;
-  readonly who: string;
-  readonly entities: readonly PurgedOf[];
-  /** Records that were noted: those asked for, and those below them that were stored. */
-  readonly records: number;
-  readonly left: readonly LeftStep[];
-}
-
 /**
  * `lines`: files of a JSONL sink still hold lines of the record. `space`: so may freed pages of the database.
  * `target:<name>`: so may the target of that name.
@@ -206,26 +197,6 @@ export interface ResetCounts {
   readonly partitions: number;
   /** Rows that were dropped; 0 without `withData`. */
   readonly rows: number;
-}
-
-export interface UndonePlace {
-  readonly entity: EntityName;
-  readonly after: number;
-  readonly limit: number;
-}
-
-export interface UndoneRows {
-  readonly deleted: number;
-  readonly revived: number;
-  readonly restored: number;
-  /** Rows that the run has changed, without a version from before: the next run reads them again. */
-  readonly kept: {
-    readonly rows: number;
-    /** Key texts, of the first ones. */
-    readonly keys: readonly string[];
-  };
-  /** Number of the last row; null: no rows remain. */
-  readonly next: number | null;
 }
 
 /** Names of the sinks in the config, for people. */

@@ -19,6 +19,9 @@ export type Sink = ReturnType<typeof ledgerSink>;
 /** The ledger of a sink, read only. Each call reads one consistent state. */
 export type LedgerReader = ReturnType<typeof ledgerReader>;
 
+/** The state of one connector. */
+export type ConnectorOverview = Awaited<ReturnType<LedgerReader['overview']>>[number];
+
 /** Stored records, read only. */
 export type RecordReader = ReturnType<typeof recordReader>;
 

@@ -20,7 +20,7 @@ import { SyncError } from '../../src/core/errors.ts';
 import { failedStart } from '../../src/engine/sync-connector.ts';
 import { conditionsOf, noticeChanges } from '../../src/notify/notice.ts';
 import { openNotifier } from '../../src/notify/open-notifier.ts';
-import type { ConnectorOverview } from '../../src/sinks/ledger-reader.ts';
+import type { ConnectorOverview } from '../../src/sinks/sink-access.ts';
 import type { Condition } from '../../src/sinks/notices.ts';
 import { openHistory, openSink } from '../../src/sinks/registry.ts';
 import { instantClock } from '../support/instant-clock.ts';

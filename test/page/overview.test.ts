@@ -5,7 +5,7 @@ import { nextRunOf } from '../../src/app/connector-states.ts';
 import { instant } from '../../src/core/clock.ts';
 import type { Schedule } from '../../src/settings/settings.ts';
 import type { Pause } from '../../src/sinks/lease.ts';
-import type { ConnectorOverview } from '../../src/sinks/ledger-reader.ts';
+import type { ConnectorOverview } from '../../src/sinks/sink-access.ts';
 import { nextRunText } from '../../src/page/overview-page.ts';
 import { openActor } from '../support/page/actor.ts';
 import { openManyWorld, type ManyWorld } from '../support/page/many-world.ts';

@@ -18,6 +18,7 @@ import {
 import type { RunReport } from '../run-report.ts';
 import type { Taken, RecordTables } from './driver.ts';
 import { outsideRun, type HeldConnector, type Ledger } from './ledger.ts';
+import { ledgerTables } from './ledger-schema.ts';
 import { forbidContinuing, insertFailedStart, interruptRunning } from './runs/run-chains.ts';
 import * as z from 'zod';
 import { transitions } from './partitions/transitions.ts';
@@ -361,29 +362,10 @@ async function deleteOf(
   }
 }
 
+/** Tables that say which connectors and tables there are, and what waits for them. */
+const otherTables = ['_sync_connectors', '_sync_tables', '_sync_pauses', '_sync_copies', '_sync_outbox'];
 /** Tables of the ledger's facts about a connector, runs before their counts. */
-export const factNames = [
-  '_sync_runs',
-  '_sync_counts',
-  '_sync_journals',
-  '_sync_partitions',
-  '_sync_seen',
-  '_sync_also',
-  '_sync_missing',
-  '_sync_drift',
-  '_sync_windows',
-  '_sync_hours',
-  '_sync_quarantine',
-  '_sync_downloads',
-  '_sync_versions',
-  '_sync_masks',
-  '_sync_actions',
-  '_sync_conditions',
-  '_sync_purge_keys',
-  '_sync_purged',
-  '_sync_purge_work',
-  '_sync_retained',
-] as const;
+export const factNames = ledgerTables.filter((name) => !otherTables.includes(name));
 
 /** The rows of `:connector` in a table of the ledger. */
 export function whichFacts(table: string): string {
@@ -406,7 +388,7 @@ export async function forgetConnector(tx: Tx, connector: ConnectorName, also: re
 export async function dropFacts(
   tx: Tx,
   connector: ConnectorName,
-  kept: readonly (typeof factNames)[number][] = [],
+  kept: readonly string[] = [],
 ): Promise<void> {
   for (const table of factNames.toReversed()) {
     if (!kept.includes(table)) await clearFacts(tx, table, connector);

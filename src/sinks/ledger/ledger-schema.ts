@@ -448,6 +448,9 @@ CREATE TABLE _sync_masks (
 );
 `;
 
+/** Its tables, in the order in which they are made. */
+export const ledgerTables = [...ledgerSql.matchAll(/^CREATE TABLE (\w+)/gm)].map(([, name = '']) => name);
+
 /** A table that every ledger of version 1 has, and no ledger of a development version before it. */
 export const newestTable = '_sync_journals';
 

@@ -4,7 +4,7 @@ import type { RunId } from '../../../src/core/names.ts';
 import type { EntityTable, PreparedRecord, RecordFile } from '../../../src/core/records.ts';
 import type { WantedFile } from '../../../src/sinks/files.ts';
 import type { Partition } from '../../../src/sinks/partition.ts';
-import type { ExpiredOf, ExpireRequest, UndoneRows } from '../../../src/sinks/requests.ts';
+import type { ExpiredOf, ExpireRequest } from '../../../src/sinks/requests.ts';
 import type { Sink } from '../../../src/sinks/sink-access.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
 import {
@@ -34,6 +34,8 @@ import {
 } from './fixture.ts';
 import { RunInHand, useRuns, type Shown } from './run-in-hand.ts';
 import { rulesOf, useBench } from './use-bench.ts';
+
+type Undone = Awaited<ReturnType<Sink['repair']['undo']>>;
 
 const plan: Partial<RunPlan> = { tables: [membersTable], versions: new Set([members]) };
 const byHand = { ...refetch, kind: 'undo', window: 'undo', tables: [membersTable] } as const;
@@ -324,13 +326,13 @@ export function undoing(kind: SinkKind): void {
   });
 
   /** What an undo of all entities gives, in batches of two rows, by entity. */
-  const undone = async (hand: RunInHand, of: string): Promise<Readonly<Record<string, UndoneRows>>> => {
+  const undone = async (hand: RunInHand, of: string): Promise<Readonly<Record<string, Undone>>> => {
     const { sink, started } = hand;
-    const all: Record<string, UndoneRows> = {};
+    const all: Record<string, Undone> = {};
     for (const entity of [lists, members]) {
       for (let after: number | null = 0; after !== null;) {
         const place = { entity, after, limit: 2 };
-        const batch: UndoneRows = await sink.repair.undo(started.lease, started.run, of as RunId, place);
+        const batch: Undone = await sink.repair.undo(started.lease, started.run, of as RunId, place);
         const before = all[entity];
         const plus = (key: 'deleted' | 'revived' | 'restored'): number => (before?.[key] ?? 0) + batch[key];
         const keys = [...(before?.kept.keys ?? []), ...batch.kept.keys];

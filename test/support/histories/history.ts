@@ -12,7 +12,6 @@ import {
 import type { Candidate, Judgement } from '../../../src/sinks/deletes.ts';
 import type { Partition, Seal, FoundPartition } from '../../../src/sinks/partition.ts';
 import type { RunOutcome } from '../../../src/sinks/run-report.ts';
-import type { UndonePlace } from '../../../src/sinks/requests.ts';
 import type { CommittedPage, PageCommit, RunPlan } from '../../../src/sinks/sink.ts';
 import {
   blocksTable,
@@ -565,7 +564,7 @@ export class History {
     if (random() < 0.5) {
       for (const { entity } of plan.tables) {
         for (let after: number | null = 0; after !== null;) {
-          const place: UndonePlace = { entity, after, limit: 3 };
+          const place: Parameters<Sink['repair']['undo']>[3] = { entity, after, limit: 3 };
           const undone = await this.#sides.same(
             `undo ${of} ${entity}`,
             async ({ sink, lease }) => await sink.repair.undo(lease, run, of, place),

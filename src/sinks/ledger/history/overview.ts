@@ -8,10 +8,8 @@ import { newForMs, newsName, type FieldNews } from '../../readings.ts';
 import type { Pause, StoredIdentity } from '../../lease.ts';
 import type {
   ChangesOfDay,
-  ConnectorOverview,
   EntityFreshness,
   EntityMissing,
-  IdentityDoubt,
   PausedConnector,
   RunFacts,
   RunFilter,
@@ -31,10 +29,8 @@ interface Of {
   readonly connector: ConnectorName;
 }
 
-type Reported = Pick<
-  ConnectorOverview,
-  'missing' | 'partMissing' | 'unconfirmed' | 'error' | 'failures' | 'quarantined' | 'resumeAt'
->;
+/** Facts of the newest report of a connector. */
+type Reported = Readonly<ReturnType<typeof reportedIn>>;
 
 const nothingReported: Reported = {
   missing: [],
@@ -50,10 +46,7 @@ const nothingReported: Reported = {
  * The states of all connectors, or of `only` these. One statement for each kind of fact, whatever the number of
  * connectors; only those reports are read that say more than "everything is fine".
  */
-export async function readOverview(
-  tx: Tx,
-  only?: readonly ConnectorName[],
-): Promise<readonly ConnectorOverview[]> {
+export async function readOverview(tx: Tx, only?: readonly ConnectorName[]) {
   const identities = await tx.rows<StoredIdentity & Of>(
     `SELECT connector, definition, connector_id, base_url FROM _sync_connectors WHERE ${among(only)}`,
     { only: only ?? [] },
@@ -80,24 +73,29 @@ export async function readOverview(
      WHERE withheld > 0 AND ${among(only)} ORDER BY connector, entity`,
   );
   const purgeWork = await readPurgeWork(tx, only);
-  return [...new Set([...identityOf.keys(), ...pauses.keys()])]
-    .toSorted()
-    .map((connector): ConnectorOverview => {
-      const ofTables = tables.get(connector) ?? [];
-      return {
-        connector,
-        identity: identityOf.get(connector)?.identity ?? null,
-        paused: pauses.get(connector) ?? null,
-        lastRun: lastRuns.get(connector) ?? null,
-        lastEnded: ended.get(connector) ?? null,
-        freshness: ofTables,
-        rows: ofTables.reduce((sum, { rows }) => sum + rows, 0),
-        ...(reported.get(connector) ?? nothingReported),
-        newFields: newFields.get(connector) ?? [],
-        withheldByAge: (withheld.get(connector) ?? []).map(({ connector: _connector, ...one }) => one),
-        purgeWork: purgeWork.filter((one) => one.connector === connector),
-      };
-    });
+  return [...new Set([...identityOf.keys(), ...pauses.keys()])].toSorted().map((connector) => {
+    const ofTables = tables.get(connector) ?? [];
+    return {
+      connector,
+      /** Null where the connector is only paused, or no run of it could begin so far. */
+      identity: identityOf.get(connector)?.identity ?? null,
+      paused: pauses.get(connector) ?? null,
+      /** The newest of kind `sync`. */
+      lastRun: lastRuns.get(connector) ?? null,
+      /** The newest of kind `sync` that has a report: neither in progress nor killed. */
+      lastEnded: ended.get(connector) ?? null,
+      freshness: ofTables as readonly EntityFreshness[],
+      /** Rows of all entities, without tombstones. */
+      rows: ofTables.reduce((sum, { rows }) => sum + rows, 0),
+      ...(reported.get(connector) ?? nothingReported),
+      /** Fields met first in the last days (`newForMs`). */
+      newFields: newFields.get(connector) ?? [],
+      /** Data past its retention that a guard keeps, as of the last check. */
+      withheldByAge: (withheld.get(connector) ?? []).map(({ connector: _connector, ...one }) => one),
+      /** Unfinished purge work, as `LedgerReader.purgeWork`. */
+      purgeWork: purgeWork.filter((one) => one.connector === connector),
+    };
+  });
 }
 
 /**
@@ -153,20 +151,27 @@ async function readReports(tx: Tx, only: readonly ConnectorName[] | undefined) {
   return reported;
 }
 
-function reportedIn({ entities, partMissing, unconfirmed, error, failures, resumeAt }: RunReport): Reported {
+function reportedIn({ entities, partMissing, unconfirmed, error, failures, resumeAt }: RunReport) {
   return {
+    /** Missing rows in the newest run that began and ended; entities without missing rows are left out. */
     missing: entities
       .map(({ entity, withheld, pending }): EntityMissing => ({ entity, withheld, pending }))
       .filter(({ withheld, pending }) => withheld + pending > 0),
+    /** Listings that ended with a doubt in the same run; entities without such listings are left out. */
     partMissing: partMissing.map(({ entity, listings }) => ({ entity, listings })),
+    /** Listings read to their end without proof in the same run; entities without such listings are left out. */
     unconfirmed,
+    /** Error that ended `lastEnded`; null if it did not fail. */
     error,
+    /** Reasons why listings or files of `lastEnded` were set aside, each code once, with its entities. */
     failures: [...grouped(failures, ({ code }) => code)].map(([code, some]) => ({
       code,
       recovery: some.at(-1)?.recovery ?? 'retry',
       entities: [...new Set(some.map(({ entity }) => entity))],
     })),
+    /** Records of the run that `missing` is of. */
     quarantined: entities.reduce((sum, { counts }) => sum + counts.quarantined, 0),
+    /** Time until which the service asked for no calls, in `lastEnded`. */
     resumeAt,
   };
 }
@@ -192,6 +197,9 @@ export async function readFreshness(tx: Tx, connector: ConnectorName): Promise<r
 function byConnector<Row extends Of>(rows: readonly Row[]): ReadonlyMap<ConnectorName, Row> {
   return new Map(rows.map((row) => [row.connector, row]));
 }
+
+/** The state of one connector. */
+export type ConnectorOverview = Readonly<Awaited<ReturnType<typeof readOverview>>[number]>;
 
 export type Overview = ReadonlyMap<ConnectorName, ConnectorOverview>;
 
@@ -262,7 +270,8 @@ export function runSummary({ report, ...run }: RunRow): RunSummary {
 
 /** Runs, newest first. */
 export async function readRuns(tx: Tx, filter: RunFilter): Promise<readonly RunSummary[]> {
-  const { connector, kind, state, connectors, states, before, limit } = filter;
+  const { connectors, states, ...named } = filter;
+  const { connector, kind, state, before } = named;
   const which = [
     among(connectors),
     ...(connector === undefined ? [] : ['connector = :connector']),
@@ -274,15 +283,7 @@ export async function readRuns(tx: Tx, filter: RunFilter): Promise<readonly RunS
   const runs = await tx.rows<RunRow>(
     `SELECT ${runColumns}, report FROM _sync_runs AS run WHERE ${which.join(' AND ')}
      ORDER BY ${before === undefined ? 'number' : 'run'} DESC LIMIT :limit`,
-    {
-      connector: connector ?? null,
-      kind: kind ?? null,
-      state: state ?? null,
-      before: before ?? null,
-      limit,
-      only: connectors ?? [],
-      states: states ?? [],
-    },
+    { ...named, only: connectors ?? [], states: states ?? [] },
   );
   return runs.map(runSummary);
 }
@@ -354,9 +355,13 @@ export async function readRun(tx: Tx, run: RunId): Promise<RunSummary | null> {
   return found === undefined ? null : runSummary(found);
 }
 
-/** Runs that seem to have read another account, newest first, until that is settled. */
+/**
+ * Runs that ended with IDENTITY_CHANGED, and those that have written rows and that these resumed, newest first, until
+ * that is settled: by `adopt`, or a later sync that ended well; where the run has written rows, by such a sync after
+ * they were undone. `isToUndo`: the run has written rows that were not undone.
+ */
 export async function readDoubts(tx: Tx, connectors: readonly ConnectorName[]) {
-  const found = await tx.rows<Pick<IdentityDoubt, 'connector' | 'run'> & { readonly settled: number | null }>(
+  const found = await tx.rows<Of & { readonly run: RunId; readonly settled: number | null }>(
     `WITH doubted AS (
        SELECT DISTINCT run.connector, run.run, run.number, CASE
            WHEN NOT ${hasWritten} THEN run.number

@@ -17,7 +17,6 @@ import {
   type ExpireRequest,
   type PurgedKeys,
   type PurgedOf,
-  type PurgeEnd,
   type PurgeRequest,
   type PurgeWork,
   type DueOf,
@@ -97,7 +96,7 @@ export function ledgerPurges(ledger: Ledger) {
   };
 }
 
-async function purge(ledger: Ledger, taken: Taken, request: PurgeRequest): Promise<PurgeEnd> {
+async function purge(ledger: Ledger, taken: Taken, request: PurgeRequest) {
   const { connector } = taken;
   const { who } = ledger;
   const at = instant(ledger.clock.now());
@@ -121,12 +120,18 @@ async function purge(ledger: Ledger, taken: Taken, request: PurgeRequest): Promi
   const steps = { connector, entities, targets: request.targets };
   await outsideRun(taken, async (tx) => await purgeNotes.noteSteps(tx, ledger, steps));
   const left = await completeSteps(ledger, taken);
-  return { at, who, entities: addUpPurged(counts), records: noted.size, left };
+  return {
+    at,
+    who,
+    entities: addUpPurged(counts),
+    /** Records that were noted: those asked for, and those below them that were stored. */
+    records: noted.size,
+    left,
+  };
 }
 
 type Asked = PurgedKeys &
-  Omit<PurgeRequest, 'of'> &
-  Pick<PurgeEnd, 'at'> & { readonly macOf: purgeNotes.RecordMac };
+  Omit<PurgeRequest, 'of'> & { readonly at: Instant; readonly macOf: purgeNotes.RecordMac };
 
 /** Purges records of one entity and everything below them. Notes the steps that follow as work. */
 async function purgeOf(ledger: Ledger, taken: Taken, request: Asked) {

@@ -8,7 +8,7 @@ import { checkCounts, addCounts } from '../counts.ts';
 import { misfitError } from '../../decisions/meet-record.ts';
 import * as connectors from '../held-connectors.ts';
 import type { Holder } from '../../lease.ts';
-import type { AdoptedIdentity, ResetCounts, ResetScope, UndonePlace, UndoneRows } from '../../requests.ts';
+import type { AdoptedIdentity, ResetCounts, ResetScope } from '../../requests.ts';
 import { parseNames } from '../../stored-json.ts';
 import { noteAction } from '../noted-actions.ts';
 import { deleteRows } from '../deletes/ledger-deletes.ts';
@@ -163,8 +163,8 @@ const mostNamed = 100;
 export async function undo(
   commit: Commit,
   of: RunId,
-  { entity, after, limit }: UndonePlace,
-): Promise<UndoneRows> {
+  { entity, after, limit }: Readonly<Record<'after' | 'limit', number>> & { readonly entity: EntityName },
+) {
   const { ledger, current, stamp, tx } = commit;
   const { connector } = commit;
   const table = current.tables.get(entity);
@@ -190,7 +190,12 @@ export async function undo(
     deleted: going.length,
     revived: revived.length,
     restored: restored.length,
+    /**
+     * Rows that the run has changed, without a version from before: the next run reads them again. `keys`: key texts of
+     * the first ones.
+     */
     kept: { rows: kept.length, keys: kept.slice(0, mostNamed).map(({ keyText }) => keyText) },
+    /** Number of the last row; null: no rows remain. */
     next: changed.length < limit ? null : (changed.at(-1)?.row ?? null),
   };
 }
