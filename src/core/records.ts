@@ -31,7 +31,7 @@ export interface PreparedRecord {
   /** Canonical text of the key's parts (a JSON array): two records are the same row when their texts are equal. */
   readonly keyText: string;
   /**
-   * Keyed hash (`StartedRun.rawKey`) of the bytes that it came as, or of its values where they are not known: a row
+   * Keyed hash (`rawKey` of `startRun`) of the bytes that it came as, or of its values where they are not known: a row
    * with the same hash was stored from the same record. Empty: not known. Where hashes differ, `compare` tells.
    */
   readonly hash: string;

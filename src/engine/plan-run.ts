@@ -184,7 +184,7 @@ export interface RunOptions {
   readonly guards: Guards;
   /** The request of a person that the run carries out: `RunPlan.act`. */
   readonly act?: RunPlan['act'];
-  /** `StartedRun.rawKey` of another sink, whose hashes this run's are compared with. Absent: the sink's own. */
+  /** `rawKey` of `startRun` of another sink, whose hashes this run's are compared with. Absent: the sink's own. */
   readonly rawKey?: string;
 }
 

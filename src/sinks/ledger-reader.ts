@@ -66,15 +66,6 @@ export interface ScopeChange extends Pick<RunSummary, 'run' | 'startedAt'> {
   readonly changed: readonly EntityName[];
 }
 
-/** Rows that seemed deleted in a run, and are kept. */
-export interface EntityMissing {
-  readonly entity: EntityName;
-  /** Rows kept by a guard: a person must check. */
-  readonly withheld: number;
-  /** Rows that wait for a `get` or another full walk. */
-  readonly pending: number;
-}
-
 export interface ConnectorStatus extends StoredIdentity {
   readonly connector: ConnectorName;
   /** The last one to hold it; it may have ended. */

@@ -16,6 +16,9 @@ import type { ConnectorName, EntityName } from '../core/names.ts';
  */
 export type Sink = ReturnType<typeof ledgerSink>;
 
+/** Missing rows of an entity, as the guards weigh their deletes. */
+export type EntityMissing = Awaited<ReturnType<Sink['deletes']['missing']>>[number];
+
 /** The ledger of a sink, read only. Each call reads one consistent state. */
 export type LedgerReader = ReturnType<typeof ledgerReader>;
 

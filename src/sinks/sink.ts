@@ -79,24 +79,6 @@ export interface RunPlan {
   readonly continueAfter: Instant;
 }
 
-export interface StartedRun {
-  readonly run: RunId;
-  /** The run that this one resumes; its seen rows count as seen. Null: a fresh start. */
-  readonly continues: RunId | null;
-  readonly due: number;
-  /** Whether a full read was asked for by this run or by the one that it resumes. */
-  readonly isFull: boolean;
-  /** Counts of the earlier runs in its chain. This run does not read the parts of an entity that they left out. */
-  readonly earlier: readonly EarlierCounts[];
-  /** Earlier runs that have stored or changed records, oldest first. */
-  readonly wrote: readonly RunId[];
-  /**
-   * Secret of this connector in this sink, for the hashes of `PreparedRecord.raw`. The hashes also cover everything
-   * else that decides how a record is stored, so that the same bytes stored in another way have another hash.
-   */
-  readonly rawKey: string;
-}
-
 export interface EarlierCounts extends Pick<PageCounts, 'fetched' | 'quarantined' | 'duplicate'> {
   readonly entity: EntityName;
   /** 0 for runs that were killed: only a report says it. */

@@ -13,20 +13,14 @@ import { nothingDone, runTally } from '../../src/engine/run-tally.ts';
 import { judgeDeletes, sweepRun } from '../../src/engine/sweep/sweep-run.ts';
 import { wholeEntities } from '../../src/engine/sync-connector.ts';
 import { completenessOf, type RowsOf, type EntityReport } from '../../src/sinks/run-report.ts';
-import type {
-  EntityMissing,
-  Candidate,
-  EndedPartition,
-  Judgement,
-  TombstoneChoice,
-} from '../../src/sinks/deletes.ts';
+import type { Candidate, EndedPartition, Judgement, TombstoneChoice } from '../../src/sinks/deletes.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { entityNamed, allEntities, chosenEntities } from '../support/sync-once.ts';
 import { repeats, startSeed } from '../support/trials.ts';
 import { noCounts } from '../../src/core/records.ts';
 import type { Lease } from '../../src/sinks/lease.ts';
-import type { Sink } from '../../src/sinks/sink-access.ts';
+import type { EntityMissing, Sink } from '../../src/sinks/sink-access.ts';
 import { SyncError, type Recovery } from '../../src/core/errors.ts';
 import type { RunEvent } from '../../src/core/events.ts';
 import type { Definition } from '../../src/definitions/definition.ts';

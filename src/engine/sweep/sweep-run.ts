@@ -1,12 +1,7 @@
 import type { EntityName } from '../../core/names.ts';
 import type { Definition, Entity, Recursive } from '../../definitions/definition.ts';
-import {
-  isNoFault,
-  type EntityMissing,
-  type TombstoneChoice,
-  type Candidate,
-  type Judgement,
-} from '../../sinks/deletes.ts';
+import { isNoFault, type TombstoneChoice, type Candidate, type Judgement } from '../../sinks/deletes.ts';
+import type { EntityMissing } from '../../sinks/sink-access.ts';
 import type { RowsOf, WithheldBecause } from '../../sinks/run-report.ts';
 import type { Guards } from '../plan-run.ts';
 import type { MissingTally } from '../run-tally.ts';

@@ -21,12 +21,9 @@ export const otherFields = '*';
  * Drift noted for one entity. `isRefusedByKey`: text of field, kind and type -> whether it was met only in refused
  * records.
  */
-export interface DriftMemory {
-  readonly isRefusedByKey: Map<string, boolean>;
-  readonly fields: Set<string>;
-}
+export type DriftMemory = Readonly<ReturnType<typeof rememberDrift>>;
 
-export function rememberDrift(stored: readonly NotedDrift[]): DriftMemory {
+export function rememberDrift(stored: readonly NotedDrift[]) {
   return {
     isRefusedByKey: new Map(stored.map((one) => [keyOf(one), one.isRefused])),
     fields: new Set(stored.map(({ field }) => field)),

@@ -18,41 +18,31 @@ export interface TableColumns {
   readonly evolved: readonly Column[];
 }
 
-export interface DeclaredTable {
-  /** Columns to note. */
-  readonly columns: TableColumns;
-  /** Columns that the table has already; empty for a new table. */
-  readonly stored: readonly Column[];
-  /** Columns declared now but not before, or texts now: values kept in `_extra` of existing rows move into them. */
-  readonly filled: readonly Column[];
-  /** Columns as they are stored that are declared as texts now: a text holds any value. */
-  readonly retyped: readonly Column[];
-}
-
 /** Throws `SyncError` SINK_INCOMPATIBLE for another key or a column of another type. */
-export function declareTable(
-  connector: ConnectorName,
-  table: EntityTable,
-  before: TableColumns | undefined,
-): DeclaredTable {
+export function declareTable(connector: ConnectorName, table: EntityTable, before: TableColumns | undefined) {
   if (before !== undefined) checkFits(connector, table, before);
   const stored = before?.stored ?? [];
   const texts = new Map(table.columns.flatMap((one) => (one.type === 'string' ? [[one.name, one]] : [])));
   const retyped = stored.filter(({ name, type }) => texts.has(name) && type !== 'string');
   // A column that the definition now declares is no longer an added one.
   const declaredNow = table.columns.filter(({ isEvolved }) => isEvolved !== true);
+  const columns: TableColumns = {
+    key: table.key,
+    stored: [
+      ...stored.map((column) => texts.get(column.name) ?? column),
+      ...columnsMissingIn(table.columns, stored),
+    ],
+    declared: table.columns,
+    evolved: columnsMissingIn(before?.evolved ?? [], declaredNow),
+  };
   return {
-    columns: {
-      key: table.key,
-      stored: [
-        ...stored.map((column) => texts.get(column.name) ?? column),
-        ...columnsMissingIn(table.columns, stored),
-      ],
-      declared: table.columns,
-      evolved: columnsMissingIn(before?.evolved ?? [], declaredNow),
-    },
+    /** Columns to note. */
+    columns,
+    /** Columns that the table has already; empty for a new table. */
     stored,
+    /** Columns declared now but not before, or texts now: values kept in `_extra` of existing rows move into them. */
     filled: columnsMissingIn(table.columns, columnsMissingIn(before?.declared ?? table.columns, retyped)),
+    /** Columns as they are stored that are declared as texts now: a text holds any value. */
     retyped,
   };
 }

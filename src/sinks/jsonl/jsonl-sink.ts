@@ -170,7 +170,7 @@ function lineFiles(
     let through = first.lastSeq;
     const chunks = async function* () {
       let length = 0;
-      for (let next: StoredLines | null = first; next !== null;) {
+      for (let next: typeof first | null = first; next !== null;) {
         through = next.lastSeq;
         length += next.bytes.length;
         yield next.bytes;
@@ -339,12 +339,6 @@ function namesIn(directory: string): readonly string[] {
   return statSync(directory, { throwIfNoEntry: false })?.isDirectory() === true ? readdirSync(directory) : [];
 }
 
-interface StoredLines {
-  readonly bytes: Buffer;
-  readonly firstSeq: number;
-  readonly lastSeq: number;
-}
-
 interface ChangeRange {
   readonly after: number;
   readonly through?: number;
@@ -359,7 +353,7 @@ async function storedLines(
   connector: ConnectorName,
   table: EntityTable,
   { after, through = Number.MAX_SAFE_INTEGER }: ChangeRange,
-): Promise<StoredLines | null> {
+) {
   const statement = await sqliteTx(tx).prepared(
     `SELECT _seq, ${lineSql(table)} FROM ${quoted(tableName(connector, table.entity))}
      WHERE _seq > ? AND _seq <= ? ORDER BY _seq`,

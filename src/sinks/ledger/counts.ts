@@ -187,7 +187,11 @@ interface RowAccount {
   readonly deletedInDay: number;
 }
 
-/** Live rows now and 24 hours ago: the base of the share that a guard limits. */
+/**
+ * Live rows now, including missing ones, and 24 hours ago: the base of the share that a guard limits. On an entity's
+ * first day, `dayAgo` is the number of rows that it began with. Rows whose deletion a person has allowed since are not
+ * counted.
+ */
 export function weighRows({ stored, judged, addedInDay, deletedInDay }: RowAccount) {
   const live = stored - judged;
   return { live, dayAgo: Math.max(0, live - addedInDay + deletedInDay), deletedInDay };

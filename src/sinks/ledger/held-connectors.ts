@@ -78,7 +78,7 @@ export async function holdConnector(
   );
 }
 
-/** `StartedRun.rawKey`; null: no holder has made one. */
+/** `rawKey` of `startRun`; null: no holder has made one. */
 export async function storedRawKey(tx: Tx, connector: ConnectorName): Promise<string | null> {
   const sql = 'SELECT raw_key FROM _sync_connectors WHERE connector = :connector';
   return (await cellOf<string | null>(tx, sql, { connector })) ?? null;

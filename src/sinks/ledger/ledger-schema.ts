@@ -10,7 +10,7 @@
  * rows; `table_id` is random, and changes when the table is dropped and created again; `described` is what the
  * definition says of it for people, and `current_view` its view of current rows, null where there is none; `key_mask`
  * says how parts of its key are masked (`noteKeys`); `copied_to` of a connector says into which sink it was copied and
- * when: its syncs continue there; `raw_key` is `StartedRun.rawKey`, null until the connector is held next.
+ * when: its syncs continue there; `raw_key` is `rawKey` of `startRun`, null until the connector is held next.
  *
  * `_sync_runs`, `_sync_counts`: `resume_at` is taken out of the report when that is written, `depth_limited` out of the
  * counts: reports are long, and read by people.

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { DescribedTable, Column, EntityTable, PreparedRecord } from '../../core/records.ts';
 import type { ConnectorName, EntityName, OfEntity, OfEntities, RunId } from '../../core/names.ts';
 import { hasHash } from '../decisions/meet-record.ts';
-import { declareTable, withAdded, type DeclaredTable, type TableColumns } from '../decisions/stored-table.ts';
+import { declareTable, withAdded, type TableColumns } from '../decisions/stored-table.ts';
 import {
   parseColumns,
   parseNames,
@@ -121,10 +121,10 @@ export async function declareTables(
   records: Pick<RecordTables, 'tableName'>,
   connector: ConnectorName,
   tables: readonly EntityTable[],
-): Promise<readonly DeclaredTable[]> {
+) {
   const entities = tables.map(({ entity }) => entity);
   const known = await knownTables(tx, { connector, entities });
-  const changes: DeclaredTable[] = [];
+  const changes: ReturnType<typeof declareTable>[] = [];
   for (const table of tables) {
     const before = known.get(table.entity);
     const declared = declareTable(connector, table, before);

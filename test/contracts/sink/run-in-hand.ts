@@ -2,7 +2,6 @@ import { beforeEach, expect } from 'vitest';
 import { instant, type Instant } from '../../../src/core/clock.ts';
 import type { EntityName } from '../../../src/core/names.ts';
 import { addCounts, noCounts, type PageCounts, type PreparedRecord } from '../../../src/core/records.ts';
-import type { EntityMissing } from '../../../src/sinks/deletes.ts';
 import type {
   Absence,
   FoundPartition,
@@ -13,8 +12,8 @@ import type {
 } from '../../../src/sinks/partition.ts';
 import type { RunOutcome, RunReport } from '../../../src/sinks/run-report.ts';
 import type { Lease } from '../../../src/sinks/lease.ts';
-import type { EntityReading, RunPlan, StartedRun } from '../../../src/sinks/sink.ts';
-import type { Sink } from '../../../src/sinks/sink-access.ts';
+import type { EntityReading, RunPlan } from '../../../src/sinks/sink.ts';
+import type { EntityMissing, Sink } from '../../../src/sinks/sink-access.ts';
 import {
   entityReport,
   hourMs,
@@ -60,10 +59,10 @@ export interface Read {
 /** A run over the contract as the engine makes one: walks, leftovers, sweep, tombstones, report. */
 export class RunInHand {
   readonly sink: Sink;
-  readonly started: StartedRun & Started;
+  readonly started: Awaited<ReturnType<Sink['startRun']>> & Started;
   readonly #countsByEntity = new Map<EntityName, PageCounts>();
 
-  private constructor(sink: Sink, started: StartedRun & Started) {
+  private constructor(sink: Sink, started: RunInHand['started']) {
     this.sink = sink;
     this.started = started;
   }

@@ -17,7 +17,6 @@ import {
   isNoFault,
   type Candidate,
   type EndedPartition,
-  type EntityMissing,
   type Judgement,
   type TombstoneChoice,
 } from '../../deletes.ts';
@@ -176,7 +175,7 @@ const rowsAtOnce = 1_000;
  * rows would go along. Rows below deleted records are neither missing nor live, because they were judged before. Until
  * the sweep is done, the result covers the rows noted so far.
  */
-async function weighMissing(commit: Commit): Promise<readonly EntityMissing[]> {
+async function weighMissing(commit: Commit) {
   const { connector, current, tx } = commit;
   const noted = await notes.countNoted(tx, { connector });
   const planned = noted.filter(({ entity }) => current.entities.has(entity));
@@ -188,13 +187,20 @@ async function weighMissing(commit: Commit): Promise<readonly EntityMissing[]> {
   const touched = [...along.values()].flatMap((rows) => rows.map(({ entity }) => entity));
   const entities = [...new Set([...along.keys(), ...touched])];
   if (entities.length === 0) return [];
+  const weighed = [];
   const accounts = await accountsOf(commit, entities);
-  const weighed: EntityMissing[] = [];
   for (const entity of entities) {
     const { firstMissed, ...counted } = counts.get(entity) ?? notes.noneNoted;
     const hasSurvivor = firstMissed === null || (await isAnyLeft(commit, entity, firstMissed));
-    const account = { ...accounts(entity), hasSurvivor, along: along.get(entity) ?? [] };
-    weighed.push({ entity, ...counted, ...account });
+    weighed.push({
+      entity,
+      ...counted,
+      ...accounts(entity),
+      /** A row that was stored before the first of the missing ones was missed is still there. */
+      hasSurvivor,
+      /** Rows at any depth that would be deleted along with missing ones that are neither allowed nor vouched for. */
+      along: along.get(entity) ?? [],
+    });
   }
   return weighed;
 }
@@ -216,6 +222,7 @@ async function accountsOf(commit: Commit, entities: readonly EntityName[]) {
     const { live: stored = 0, adoptedAt = null } = accounts.get(entity) ?? {};
     const { added: addedInDay, deleted: deletedInDay } = days.get(entity) ?? { added: 0, deleted: 0 };
     const account = { stored, judged: judged.get(entity) ?? 0, addedInDay, deletedInDay };
+    /** `isAdopted`: from another address, and no full run has agreed with the rows since. */
     return { ...weighRows(account), isAdopted: adoptedAt !== null };
   };
 }

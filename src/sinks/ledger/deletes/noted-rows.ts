@@ -3,7 +3,7 @@ import type { ConnectorName, EntityName, OfEntity, RunId } from '../../../core/n
 import { ask, columnOf, put, write, type Tx } from '../../../sql/database.ts';
 import type { Needs, OtherPlace } from '../../decisions/missing-rows.ts';
 import { standing } from '../../decisions/becoming-due.ts';
-import type { EntityMissing, TombstoneChoice } from '../../deletes.ts';
+import type { TombstoneChoice } from '../../deletes.ts';
 import type { RowsOf } from '../../run-report.ts';
 import type { PlaceTexts } from '../../stored-json.ts';
 import { grouped } from '../../../core/grouped.ts';
@@ -112,23 +112,22 @@ export const notedRows = ask<OfRows, NotedRow>(`SELECT ${columns} FROM _sync_mis
 /** Missing, and not vouched for: guards count the row, and a survivor is another one. */
 export const isCounted = `${isMissing} AND NOT (${isVouchedFor})`;
 
-interface NotedCounts extends Pick<
-  EntityMissing,
-  'missing' | 'allowed' | 'missedTwice' | 'vouchedFor' | 'toConfirm' | 'orphans'
-> {
-  /** Time at which the oldest miss that is not vouched for began; null where there is none. */
-  readonly firstMissed: Instant | null;
-}
-
-export const noneNoted: NotedCounts = {
+export const noneNoted = {
   missing: 0,
+  /** Missing rows whose deletion a person has allowed. */
   allowed: 0,
+  /** Missing rows that full walks of at least two chains did not meet. */
   missedTwice: 0,
+  /** Missing rows that the last `get` returned. Another `get` is sent before they are deleted. */
   vouchedFor: 0,
+  /** Waiting for a `get`, orphans included. */
   toConfirm: 0,
+  /** Rows below deleted records that may have moved, which only a `get` can show; not counted in `missing`. */
   orphans: 0,
-  firstMissed: null,
+  /** Time at which the oldest miss that is not vouched for began; null where there is none. */
+  firstMissed: null as Instant | null,
 };
+type NotedCounts = Readonly<typeof noneNoted>;
 
 /** Counts the missing rows and orphans of each entity, for the run's report and for the guards. */
 export const countNoted = ask<{ connector: ConnectorName }, NotedCounts & { readonly entity: EntityName }>(

@@ -9,7 +9,6 @@ import type { Pause, StoredIdentity } from '../../lease.ts';
 import type {
   ChangesOfDay,
   EntityFreshness,
-  EntityMissing,
   PausedConnector,
   RunFacts,
   RunFilter,
@@ -153,9 +152,12 @@ async function readReports(tx: Tx, only: readonly ConnectorName[] | undefined) {
 
 function reportedIn({ entities, partMissing, unconfirmed, error, failures, resumeAt }: RunReport) {
   return {
-    /** Missing rows in the newest run that began and ended; entities without missing rows are left out. */
+    /**
+     * Rows that seemed deleted in the newest run that began and ended, and are kept; entities without such rows are
+     * left out. `withheld`: by a guard, so that a person must check; `pending`: for a `get` or another full walk.
+     */
     missing: entities
-      .map(({ entity, withheld, pending }): EntityMissing => ({ entity, withheld, pending }))
+      .map(({ entity, withheld, pending }) => ({ entity, withheld, pending }))
       .filter(({ withheld, pending }) => withheld + pending > 0),
     /** Listings that ended with a doubt in the same run; entities without such listings are left out. */
     partMissing: partMissing.map(({ entity, listings }) => ({ entity, listings })),

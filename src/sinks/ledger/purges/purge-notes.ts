@@ -98,16 +98,12 @@ export async function writeNotes(
 }
 
 /** Rows of `entity` belong to the row of `parent` whose key they carry in `columns`, in the order of that key. */
-export interface JoinBelow {
-  readonly entity: EntityName;
-  readonly parent: EntityName;
-  readonly columns: readonly string[];
-}
+export type JoinBelow = Awaited<ReturnType<typeof readJoinsBelow>>[number];
 
 type TableTexts = { readonly entity: EntityName } & Readonly<Record<'key' | 'stored' | 'described', string>>;
 
 /** Joins by which records belong to others: elements to their record, records to the one that leads to them. */
-export async function readJoinsBelow(tx: Tx, connector: ConnectorName): Promise<readonly JoinBelow[]> {
+export async function readJoinsBelow(tx: Tx, connector: ConnectorName) {
   const rows = await tx.rows<TableTexts>(
     `SELECT entity, key, stored, described FROM _sync_tables WHERE connector = :connector ORDER BY entity`,
     { connector },
@@ -122,7 +118,7 @@ export async function readJoinsBelow(tx: Tx, connector: ConnectorName): Promise<
     ]),
   );
   return rows.flatMap(({ entity, described }) =>
-    parseDescribed(described).joins.flatMap(({ columns, parent, parentColumns }): readonly JoinBelow[] => {
+    parseDescribed(described).joins.flatMap(({ columns, parent, parentColumns }) => {
       const above = tables.get(parent);
       const own = tables.get(entity);
       if (above === undefined || own === undefined || parentColumns.length !== above.key.length) return [];

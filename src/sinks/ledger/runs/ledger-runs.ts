@@ -8,7 +8,7 @@ import { openCollisions } from '../../decisions/meet-record.ts';
 import * as chains from './run-chains.ts';
 import { standing } from '../../decisions/becoming-due.ts';
 import { withoutKey, type EntityReport, type RunReport } from '../../run-report.ts';
-import type { RunPlan, StartedRun } from '../../sink.ts';
+import type { RunPlan } from '../../sink.ts';
 import { noteAction, pruneActions } from '../noted-actions.ts';
 import { storedRawKey } from '../held-connectors.ts';
 import { dropShared } from '../deletes/noted-rows.ts';
@@ -32,7 +32,7 @@ import {
  * Creates missing tables and columns, then begins the run: resumes the newest run of its window where that was left
  * unfinished and the plan allows it, or starts afresh with the plan's roots.
  */
-export async function startRun(ledger: Ledger, held: HeldConnector, plan: RunPlan): Promise<StartedRun> {
+export async function startRun(ledger: Ledger, held: HeldConnector, plan: RunPlan) {
   return await held.inTurn(async () => {
     held.run = null;
     const { connector, definitionHash } = held;
@@ -49,7 +49,7 @@ interface Starting extends Omit<Commit, 'current'> {
   readonly plan: RunPlan;
 }
 
-async function begin(starting: Starting): Promise<{ current: CurrentRun; started: StartedRun }> {
+async function begin(starting: Starting) {
   const { ledger, connector, plan, tx, stamp } = starting;
   const scope: Scope = { connector, window: plan.window, entities: plan.entities };
   await chains.interruptRunning(tx, { connector });
@@ -76,11 +76,19 @@ async function begin(starting: Starting): Promise<{ current: CurrentRun; started
     current: { ...begun, isStalestFirst: plan.isBudgeted && !isPutBack },
     started: {
       run: plan.run,
+      /** The run that this one resumes; its seen rows count as seen. Null: a fresh start. */
       continues: earlier?.run ?? null,
       due: await countReady(tx, { connector, window: plan.window }),
+      /** Whether a full read was asked for by this run or by the one that it resumes. */
       isFull,
+      /** Counts of the earlier runs in its chain. This run does not read the parts of an entity that they left out. */
       earlier: earlier === null ? [] : await countsOfChain(tx, { connector, origin }),
+      /** Earlier runs that have stored or changed records, oldest first. */
       wrote: (await runsThatWrote(tx, { connector, origin })).map(({ run }) => run),
+      /**
+       * Secret of this connector in this sink, for the hashes of `PreparedRecord.raw`. The hashes also cover everything
+       * else that decides how a record is stored, so that the same bytes stored in another way have another hash.
+       */
       rawKey: (await storedRawKey(tx, connector)) ?? '',
     },
   };
