@@ -190,11 +190,12 @@ export async function undo(
     deleted: going.length,
     revived: revived.length,
     restored: restored.length,
-    /**
-     * Rows that the run has changed, without a version from before: the next run reads them again. `keys`: key texts of
-     * the first ones.
-     */
-    kept: { rows: kept.length, keys: kept.slice(0, mostNamed).map(({ keyText }) => keyText) },
+    /** Rows that the run has changed, without a version from before: the next run reads them again. */
+    kept: {
+      rows: kept.length,
+      /** Key texts, of the first ones. */
+      keys: kept.slice(0, mostNamed).map(({ keyText }) => keyText),
+    },
     /** Number of the last row; null: no rows remain. */
     next: changed.length < limit ? null : (changed.at(-1)?.row ?? null),
   };
