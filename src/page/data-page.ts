@@ -14,7 +14,7 @@ import { grouped } from '../core/grouped.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
 import { type EntityTarget, targetsOf } from '../settings/choices.ts';
 import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
-import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
+import type { ConnectorOverview } from '../sinks/sink-access.ts';
 import { count, counted, printable, printableWithin } from '../telemetry/format.ts';
 import { completenessOf, entityTree } from './connector-page.ts';
 import { age, callout, facts, head, hiddenFields, maySeeValues, moment, page } from './layout.ts';
