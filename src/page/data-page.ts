@@ -523,10 +523,13 @@ async function findRecords(all: readonly EntityTarget[], text: string, given: Re
   const more = all.slice(mostByWord).map(({ name }) => name);
   const left = [
     ...stored.left,
-    ...deleted.left.filter(([name]) => !stored.left.some(([known]) => known === name)),
-    ...more.map((name) => [name, `only the first ${mostByWord} are searched for words`] as const),
+    ...deleted.left
+      .filter(([name]) => !stored.left.some(([known]) => known === name))
+      .map(([name, why]) => [`deleted rows of ${name}`, why] as const),
+    ...more.map((name) => [name, `only the first ${mostByWord} are searched for words.`] as const),
   ];
-  const looked = `Looked in ${count(all.length - left.length)} of ${counted(all.length, 'entity', 'entities')}.`;
+  const number = all.length - stored.left.length - more.length;
+  const looked = `Looked in ${count(number)} of ${counted(all.length, 'entity', 'entities')}.`;
   const why = [...grouped(left, ([, reason]) => reason)].map(
     ([reason, some]) =>
       `Not in ${firstNames(

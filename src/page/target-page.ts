@@ -4,7 +4,7 @@ import { overviewOf, type SinkOverview } from '../app/connector-states.ts';
 import { publishedBefore, targetStatus } from '../app/publish-target.ts';
 import { answeredWithin, systemClock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
-import { type EntityName, entityOfHistory } from '../core/names.ts';
+import { entityOfHistory } from '../core/names.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
 import type { OpenTarget } from '../publish/open-target.ts';
 import { heldBackTexts, type TargetState } from '../publish/publication.ts';
@@ -100,7 +100,8 @@ export function targetsPage(asked: readonly Asked[], overviews: Overviews, world
     const isBehind = look === 'bad' || look === 'warn late';
     const { target } = one;
     const name = html`<a class="name" href="targets/${target.name}">${target.name}</a>`;
-    const publish = publishLink(world, './', target, look, 'low');
+    // Not offered where it would be refused.
+    const publish = look === 'bad' ? '' : actLink(world, './', publishAct, { target: target.name }, 'low');
     return { target, name, publish, manifest: newestOf(one), shown: state(look, word), why, isBehind };
   });
   const behind = all.filter(({ isBehind }) => isBehind);
@@ -164,17 +165,7 @@ const listColumns: readonly TableColumn[] = [
   [html`<span class="unseen">Act</span>`, 'num o'],
 ];
 
-/** The act, where nothing refuses a publication. */
-function publishLink(
-  world: PageWorld,
-  root: string,
-  { name }: PublishSettings,
-  look: StateLook,
-  size: 'low' | '' = '',
-): SafeHtml | '' {
-  if (look === 'bad') return '';
-  return actLink(world, root, ['publish-now', 'Publish now…'], { target: name }, size);
-}
+const publishAct = ['publish-now', 'Publish now…'] as const;
 
 function newestOf({ status }: Asked) {
   return status === null || typeof status === 'string' ? null : (status.newest?.manifest ?? null);
@@ -197,14 +188,15 @@ function ageFact(
 ) {
   const oldest = oldestOf(manifest);
   if (oldest === null) return age(null, world.nowMs);
+  const entity = entityOfHistory(oldest.entity) ?? oldest.entity;
   const connector = connectors.find(({ name }) => name === oldest.connector);
-  const limitMs = connector?.entities.get(entityOf(oldest.entity))?.freshWithinMs ?? null;
+  const limitMs = connector?.entities.get(entity)?.freshWithinMs ?? null;
   const limit = limitMs === null ? '' : ` (limit ${span(limitMs)})`;
   const of = html`${age(oldest.asOf, world.nowMs)}, because of
     <a href="../connectors/${oldest.connector}">${oldest.connector}</a>/${oldest.entity}${limit}`;
   const overview = connector === undefined ? null : overviewOf(overviews, connector);
   if (connector === undefined || overview === null) return of;
-  const read = overview.freshness.find(({ entity }) => entity === entityOf(oldest.entity))?.asOf ?? '';
+  const read = overview.freshness.find((one) => one.entity === entity)?.asOf ?? '';
   const health = healthOf(connector, overview, world.nowMs);
   if (read > oldest.asOf) return html`${of}. It was read again since, and is not yet published.`;
   // A pause explains whatever else is wrong.
@@ -215,10 +207,6 @@ function ageFact(
   return cause === null
     ? of
     : html`${of}. ${troubleReason(cause, { connector, overview, health, runs: [] }, world)}`;
-}
-
-function entityOf(name: EntityName): EntityName {
-  return entityOfHistory(name) ?? name;
 }
 
 /** One target: its newest publication, the last ones, and what is in the way of the next. */
@@ -251,7 +239,7 @@ export async function targetPage(
     html`${type}, of
     ${connectors.slice(0, 20).map((one, index) => html`${index === 0 ? '' : ', '}<a href="../connectors/${one.name}">${one.name}</a>`)},
     published ${whenTextOf(when)}`,
-    publishLink(world, '../', target, look),
+    look === 'bad' ? '' : actLink(world, '../', publishAct, { target: name }),
   )}
   ${refusal === null && heldBack.length === 0 ? '' : inTheWay}
   ${facts([
@@ -276,10 +264,7 @@ function publishedTables(
   last: readonly Manifest[],
   nowMs: number,
 ): SafeHtml {
-  const changes: readonly TableColumn[] = [
-    ['Added or changed', 'num'],
-    ['Deleted', 'num'],
-  ];
+  const changes = ['Added or changed', 'Deleted'].map((title) => [title, 'num'] as const);
   const sum = (of: Manifest, what: 'upserts' | 'deletes'): string =>
     count(of.entities.reduce((all, one) => all + one[what], 0));
   const ofEntities = entities.map((one) => [
@@ -302,13 +287,8 @@ function publishedTables(
     ${table('Last publications', ['Publication', 'When', ...changes, ['By', 'o cut']], ofPublications)}`;
 }
 
+const whenTexts = { 'after-sync': 'after each sync', 'by-hand': 'by hand' } as const;
+
 function whenTextOf(when: PublishSettings['when']): string {
-  switch (when.kind) {
-    case 'every':
-      return `every ${span(when.everyMs)}`;
-    case 'after-sync':
-      return 'after each sync';
-    case 'by-hand':
-      return 'by hand';
-  }
+  return when.kind === 'every' ? `every ${span(when.everyMs)}` : whenTexts[when.kind];
 }
