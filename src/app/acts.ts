@@ -1,9 +1,11 @@
-import { instant } from '../core/clock.ts';
+import { randomBytes } from 'node:crypto';
+import { instant, slept, systemClock } from '../core/clock.ts';
 import { SyncError, usage } from '../core/errors.ts';
+import { grouped } from '../core/grouped.ts';
 import type { ConnectorName, RunId } from '../core/names.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
 import type { Queues } from '../jobs/open-queues.ts';
-import type { ServedSink } from '../jobs/worker-context.ts';
+import type { JobLog, ServedSink } from '../jobs/worker-context.ts';
 import { connectorsBySink, sinksOf } from '../settings/choices.ts';
 import { withParts } from '../settings/load-settings.ts';
 import type {
@@ -13,7 +15,7 @@ import type {
   SinkSettings,
 } from '../settings/settings.ts';
 import type { Pause } from '../sinks/lease.ts';
-import type { EntityStatus } from '../sinks/ledger-reader.ts';
+import type { EntityStatus, RunFacts } from '../sinks/ledger-reader.ts';
 import { accessSink, openExistingHistory, openSink, storedStatus } from '../sinks/registry.ts';
 import { newsName } from '../sinks/readings.ts';
 import type { Action, ResetCounts, ResetScope } from '../sinks/requests.ts';
@@ -31,6 +33,7 @@ import {
   sinkIdOf,
 } from './reach-queues.ts';
 import type { undoRun as UndoRun } from './undo-run.ts';
+import type { WatchedSinks } from './watch-sinks.ts';
 
 /**
  * An act of a person on a connector, a run or a target, by a command or on a page. Throws `SyncError`, mostly USAGE,
@@ -408,15 +411,6 @@ export const publishNow: Act<PublishSettings> = async ({ name, connectors }, wor
   };
 };
 
-/** How far a publication is that was asked for. Throws QUEUE_UNAVAILABLE within two seconds. */
-export async function publicationJob(
-  { sinkId, job }: WaitingPublication,
-  { settings }: Pick<ActWorld, 'settings'>,
-) {
-  await using queues = await openQueuesOf(withParts(settings, 'redis'));
-  return await queues.publicationJob(sinkId, job);
-}
-
 function about(connectors: readonly ConnectorSettings[], title: (named: string) => string) {
   const of = connectors.map(({ name }) => name);
   return { title: title(of.length === 1 ? of.join() : counted(of.length, 'connector')), of };
@@ -532,4 +526,176 @@ export async function resetConnector(
   if (!(await accessSink(connector.sink).isThere())) return null;
   await using sink = await openSink(connector.sink, how);
   return await sink.repair.reset(connector.name, { ...scope, withData, now: instant(how.clock.now()) });
+}
+
+/* Acts of visitors of the pages, while they run. */
+
+/** A line for a person, its document for a program, and details. */
+export type Told = Parameters<ActHow['tell']>;
+
+/** An act that a visitor has asked for. */
+export interface Deed {
+  readonly id: string;
+  /** No one else is shown it. */
+  readonly visitor: string;
+  readonly title: string;
+  readonly atMs: number;
+  /** The newest run of each connector when it was asked for. */
+  readonly before: ReadonlyMap<ConnectorName, RunFacts>;
+  readonly told: Told[];
+  state: 'doing' | 'done' | 'failed';
+  /** Why it failed, or did not do all. */
+  problem: string;
+  /** The run that it led to, once one was seen. */
+  run: string | null;
+}
+
+export type Deeds = ReturnType<typeof openDeeds>;
+
+const mostDeeds = 500;
+const keptMs = 3_600_000;
+
+/** Keeps the acts of an hour in memory, by a random id. They outlive a reload of the config. */
+export function openDeeds() {
+  const byId = new Map<string, Deed>();
+  return {
+    begin: (of: Pick<Deed, 'visitor' | 'title' | 'atMs' | 'before'>): Deed => {
+      for (const { id, atMs } of byId.values()) {
+        if (byId.size >= mostDeeds || of.atMs - atMs > keptMs) byId.delete(id);
+      }
+      const id = randomBytes(12).toString('base64url');
+      const deed: Deed = { ...of, id, told: [], state: 'doing', problem: '', run: null };
+      byId.set(id, deed);
+      return deed;
+    },
+    /** Null for one that is not kept, or of someone else. */
+    find: (id: string, visitor: string, nowMs: number): Deed | null => {
+      const deed = byId.get(id);
+      if (deed === undefined || deed.visitor !== visitor || nowMs - deed.atMs > keptMs) return null;
+      return deed;
+    },
+  };
+}
+
+interface DeedWorld extends Pick<ActWorld, 'clock'> {
+  readonly deeds: Deeds;
+  readonly watched: WatchedSinks;
+  readonly log: JobLog;
+}
+
+/** A visitor of the pages: the name of the token, and the session, which alone is shown the act. */
+interface Actor {
+  readonly who: string;
+  readonly visitor: string;
+}
+
+/** An act that cannot be done. */
+export async function refusedDeed(title: string, problem: string, { visitor }: Actor, world: DeedWorld) {
+  return Object.assign(await begin(title, visitor, world), { state: 'failed', problem } as const);
+}
+
+/** A longer act continues while its page is shown. */
+const waitedMs = 1_500;
+/** The same where the config is read again for it. */
+const reloadMs = 4_000;
+const mostLogged = 20;
+
+/** Does the act in the name of the visitor. Resolves after a moment: the page that the deed is shown on follows it. */
+export async function carryOut(
+  act: PreparedAct,
+  { name, reason }: { readonly name: string; readonly reason: string },
+  { who, visitor }: Actor,
+  world: DeedWorld,
+): Promise<Deed> {
+  const { log } = world;
+  const deed = await begin(act.title, visitor, world);
+  const doAct = async (): Promise<void> => {
+    try {
+      await using _needs = act.needs;
+      await act.do({ who, reason, tell: (...told) => void deed.told.push(told) });
+      deed.state = 'done';
+    } catch (error) {
+      if (!(error instanceof SyncError)) log.error({ err: error }, 'an act failed');
+      deed.problem = error instanceof SyncError ? error.message : 'The server failed; its log says why.';
+      deed.state = 'failed';
+    }
+    log.info({ who, act: name, of: act.of.slice(0, mostLogged), end: deed.state }, 'done from a page');
+  };
+  const over = new AbortController();
+  const waiting = slept(systemClock, act.edit === undefined ? waitedMs : reloadMs, over.signal);
+  await Promise.race([doAct(), waiting]);
+  over.abort();
+  return deed;
+}
+
+async function begin(title: string, visitor: string, { deeds, watched, clock }: DeedWorld): Promise<Deed> {
+  const { overviews } = await watched.overviews();
+  const all = [...overviews.values()].flatMap(({ connectors }) => [...connectors.values()]);
+  const before = new Map(
+    all.flatMap(({ connector, lastRun }) => (lastRun === null ? [] : [[connector, lastRun] as const])),
+  );
+  return deeds.begin({ visitor, title, atMs: clock.now(), before });
+}
+
+/** The newest run of a connector, where it began after the act, or was under way then. */
+function newRun(deed: Deed, lastRun: RunFacts | null): RunFacts | null {
+  const before = lastRun === null ? undefined : deed.before.get(lastRun.connector);
+  return lastRun?.run === before?.run && before?.state !== 'running' ? null : lastRun;
+}
+
+/** Later ones may have ended meanwhile. */
+const seenRuns = 20;
+
+/** The run that an act on a connector has led to, with the work of one in progress; null: none so far. */
+export async function runOfDeed(deed: Deed, { name, sink }: ConnectorSettings) {
+  await using history = await openExistingHistory(sink);
+  const runs = (await history?.runs({ connector: name, limit: seenRuns })) ?? [];
+  deed.run ??= newRun(deed, runs.find(({ kind }) => kind === 'sync') ?? null)?.run ?? null;
+  const run = runs.find((one) => one.run === deed.run);
+  if (run === undefined) return null;
+  const counts = run.state === 'running' ? ((await history?.counts(run.run)) ?? []) : [];
+  const sum = (of: (one: (typeof counts)[number]) => number) => counts.reduce((all, one) => all + of(one), 0);
+  return {
+    run,
+    read: sum(({ fetched, duplicate }) => fetched - duplicate),
+    written: sum(({ inserted, updated }) => inserted + updated),
+    deleted: (await history?.journal(run.run))?.progress.deleted ?? 0,
+  };
+}
+
+/** Connectors of an act by how far they are: `waiting`, or the state of the run that it has led to. */
+export async function runsOfDeed(
+  deed: Deed,
+  names: readonly ConnectorName[],
+  { settings, watched }: Pick<ActWorld, 'settings'> & Pick<DeedWorld, 'watched'>,
+) {
+  const { overviews } = await watched.overviews();
+  return grouped(names, (name) => {
+    const connector = settings.connectors.get(name);
+    const last = connector === undefined ? null : (overviewOf(overviews, connector)?.lastRun ?? null);
+    return newRun(deed, last)?.state ?? ('waiting' as const);
+  });
+}
+
+type PublicationJob = Awaited<ReturnType<Queues['publicationJob']>>;
+
+/** Asked of Redis at most every two seconds. */
+const asked = new WeakMap<Deed, { readonly atMs: number; readonly job: Promise<PublicationJob> }>();
+const askEveryMs = 2_000;
+
+/** How far the publication is that was asked for; null: the act publishes nothing. */
+export async function publicationOf(deed: Deed, settings: LocalSettings): Promise<PublicationJob | null> {
+  const document = deed.told.flatMap(([, one]) => one ?? []).find((one) => 'job' in one);
+  if (document === undefined) return null;
+  const nowMs = performance.now();
+  const known = asked.get(deed);
+  if (known !== undefined && nowMs - known.atMs < askEveryMs) return await known.job;
+  const job = publicationJob(document, settings).catch((): PublicationJob => ({ state: 'unknown', end: '' }));
+  asked.set(deed, { atMs: nowMs, job });
+  return await job;
+}
+
+async function publicationJob({ sinkId, job }: WaitingPublication, settings: LocalSettings) {
+  await using queues = await openQueuesOf(withParts(settings, 'redis'));
+  return await queues.publicationJob(sinkId, job);
 }

@@ -22,6 +22,7 @@ import {
 } from '../settings/edit-connectors.ts';
 import { secretsOf } from '../settings/load-settings.ts';
 import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
+import { formatDuration } from '../settings/texts.ts';
 import { openSink } from '../sinks/registry.ts';
 import type { Action } from '../sinks/requests.ts';
 import { counted } from '../telemetry/format.ts';
@@ -50,6 +51,17 @@ export const scheduleChoices: ReadonlyMap<string, string> = new Map([
   ['1d', 'Every day'],
   ['none', 'By hand only'],
 ]);
+
+/** `every 15 min`, `at 0 5 * * * UTC`, `by hand only`: a schedule as people read it. */
+function scheduleName(schedule: ConnectorSettings['schedule']): string {
+  if (schedule?.kind === 'cron') return `at ${schedule.pattern} ${schedule.timezone}`;
+  const every = schedule === null ? 'none' : formatDuration(schedule.everyMs);
+  const named = scheduleChoices.get(every)?.toLowerCase();
+  return (
+    named ??
+    `every ${every.replaceAll(/(?<=\d)[a-z]+/g, (unit) => ` ${unit === 'm' ? 'min' : unit} `).trim()}`
+  );
+}
 
 /** A change of the config that was checked, as a person sees it before it is written. */
 export type PlannedEdit = ReturnType<typeof plannedEdit>;
@@ -138,25 +150,27 @@ export const editActs = {
   schedule: (connector: ConnectorSettings, world: EditWorld, every: string): PreparedAct => {
     const { name } = connector;
     const title = `Change the schedule of ${name}`;
-    const choice = scheduleChoices.get(every)?.toLowerCase();
-    const choices = { param: 'every', options: scheduleChoices, chosen: choice === undefined ? '' : every };
+    const isChosen = scheduleChoices.has(every);
+    const choices = { param: 'every', options: scheduleChoices, chosen: isChosen ? every : '' };
     const options = editingOf(world);
-    if (choice === undefined) {
+    const from = scheduleName(connector.schedule);
+    if (!isChosen) {
       const refuse = async () => await Promise.reject(usage('Choose a schedule first.'));
-      return { title, says: [`How often is ${name} to be read?`], of: [name], choices, do: refuse };
+      return { title, says: [`${name} runs ${from} now. How often?`], of: [name], choices, do: refuse };
     }
     const schedule = every === 'none' ? null : { every };
     const edit = plannedEdit(world, rescheduledConnector(options, name, schedule));
     if (edit.after === edit.before) throw usage(`${name} has this schedule already, or that of "defaults".`);
+    const to = scheduleName(connectorNamed(edit.settings, name).schedule);
     return {
       title,
-      says: [`${name} then runs ${choice}. A run in progress continues.`],
+      says: [`${name} then runs ${to}, not ${from} as now. A run in progress continues.`],
       of: [name, every, edit.seen],
       edit,
       choices,
       do: async ({ who, tell }) => {
-        await writeEdit(edit, connector, { action: 'schedule', detail: { to: every } }, world, who);
-        tell(`${name} now runs ${choice}`);
+        await writeEdit(edit, connector, { action: 'schedule', detail: { from, to } }, world, who);
+        tell(`${name} now runs ${to}`);
       },
     };
   },

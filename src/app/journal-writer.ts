@@ -104,7 +104,7 @@ export function openJournal(
     text: (): string | null => {
       if (!isChanged) return null;
       isChanged = false;
-      const { elapsedMs, wait, entities: ofEntities } = progress.snapshot();
+      const { elapsedMs, wait, deleted, entities: ofEntities } = progress.snapshot();
       const sums = {
         command,
         host: hostname(),
@@ -112,7 +112,7 @@ export function openJournal(
         slowestMs,
         pausedMs,
         waits: [...waits.values()],
-        progress: { elapsedMs, wait, entities: ofEntities },
+        progress: { elapsedMs, wait, deleted, entities: ofEntities },
       };
       for (let kept = mostJournaled; ; kept = Math.floor(kept / 2)) {
         const newest = { requests: newestOf(requests, kept), lines: newestOf(lines, kept) };

@@ -17,7 +17,7 @@ import type {
   SettingsWith,
   SinkSettings,
 } from '../settings/settings.ts';
-import { type ClosedFiles, damageAdvice, damageText } from '../sinks/sink-access.ts';
+import { type ComparedContents, damageAdvice, damageText } from '../sinks/sink-access.ts';
 import {
   copiedAwayError,
   IdentityChangedError,
@@ -253,13 +253,19 @@ async function checkClosedFiles(
   if (closed === null) {
     return isDeep ? [skipped(`files of ${sink.name}`, 'this sink closes none, so there are no hashes')] : [];
   }
+  const { signal, program } = context;
+  await using progress = isDeep ? context.showProgress?.() : undefined;
   const sound: CheckResult[] = [];
   const damaged: CheckResult[] = [];
   for (const { name, sink: own } of settings.connectors.values()) {
     if (own.name !== sink.name) continue;
     const what = `files of ${name}`;
+    const onProgress: ComparedContents['onProgress'] = ({ files, allFiles, bytes, allBytes }) => {
+      const read = `${count(Math.floor(bytes / mebibyte))} of ${count(Math.ceil(allBytes / mebibyte))} MiB`;
+      progress?.tell(`${name}: ${count(files)} of ${counted(allFiles, 'closed file')} compared, ${read}`);
+    };
     try {
-      const checked = isDeep ? await compareContents(context, closed, name) : await closed.check(name);
+      const checked = await closed.check(name, isDeep ? { signal, onProgress } : undefined);
       const all = counted(checked.files, 'closed file');
       if (checked.damaged.length === 0) {
         sound.push(passed(what, `${all}, ${isDeep ? 'content' : 'length'} as stored`));
@@ -267,25 +273,14 @@ async function checkClosedFiles(
       }
       const named = checked.damaged.slice(0, mostNamed).map(damageText);
       const some = checked.damaged.length > mostNamed ? ` (${mostNamed} are named)` : '';
-      const sum = `${count(checked.damaged.length)} of ${all} damaged${some}. ${damageAdvice(name, context.program)}`;
+      const sum = `${count(checked.damaged.length)} of ${all} damaged${some}. ${damageAdvice(name, program)}`;
       for (const detail of [...named, sum]) damaged.push({ what, state: 'failed', detail });
     } catch (error) {
-      context.signal.throwIfAborted();
+      signal.throwIfAborted();
       damaged.push(failed(what, error));
     }
   }
   return [...summarize(sound, `files of ${sink.name}`), ...damaged];
-}
-
-async function compareContents(context: CheckContext, closed: ClosedFiles, connector: ConnectorName) {
-  await using shown = context.showProgress?.();
-  return await closed.check(connector, {
-    signal: context.signal,
-    onProgress: ({ files, allFiles, bytes, allBytes }) => {
-      const read = `${count(Math.floor(bytes / mebibyte))} of ${count(Math.ceil(allBytes / mebibyte))} MiB`;
-      shown?.tell(`${connector}: ${count(files)} of ${counted(allFiles, 'closed file')} compared, ${read}`);
-    },
-  });
 }
 
 /** Reports values that the masks do not cover, one line each; if there are none, the masked entities. */

@@ -182,14 +182,10 @@ export async function sampleWorker(
   return {
     connectors: connectors.map((connector) => {
       const overview = overviewOf(overviews, connector);
-      return {
-        name: connector.name,
-        words: healthOf(connector, overview, nowMs).words,
-        freshness: freshnessOf(connector, overview?.freshness),
-        missing: overview?.missing ?? [],
-        partMissing: overview?.partMissing ?? [],
-        unconfirmed: overview?.unconfirmed ?? [],
-      };
+      const { missing = [], partMissing = [], unconfirmed = [] } = overview ?? {};
+      const { words } = healthOf(connector, overview, nowMs);
+      const freshness = freshnessOf(connector, overview?.freshness);
+      return { name: connector.name, words, freshness, missing, partMissing, unconfirmed };
     }),
     depth,
     // Only Redis knows the depth.

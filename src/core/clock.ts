@@ -76,9 +76,7 @@ export async function inTries<Result>(work: () => Promise<Result>, clock: Clock)
 
 /** Resolves when other work of the process has had a turn: reads of a file do not wait for anything by themselves. */
 export function otherTurn(): Promise<void> {
-  return new Promise((resolve) => {
-    setImmediate(resolve);
-  });
+  return new Promise((resolve) => void setImmediate(resolve));
 }
 
 /*
@@ -96,15 +94,11 @@ export const timeForm = `${date}([T ]${clock}(${zone})?)?`;
 
 const pattern = new RegExp(`^${timeForm}$`);
 
-export interface ReadTime {
-  /** Start of its second, in milliseconds since 1970. Without a time of day: midnight; without a zone: UTC. */
-  readonly ms: number;
-  /** Digits of the fraction of its second; empty without one. */
-  readonly fraction: string;
-}
-
-/** Null where the text is no time. */
-export function readTime(text: string): ReadTime | null {
+/**
+ * Null where the text is no time. `ms`: start of its second, in milliseconds since 1970, without a time of day midnight,
+ * without a zone UTC. `fraction`: digits of the fraction of its second; empty without one.
+ */
+export function readTime(text: string) {
   const [found, , , day, , , seconds = ':00', fraction = '', , sign = 'Z', hours = '', minutes = ''] =
     pattern.exec(text) ?? [];
   if (found === undefined) return null;

@@ -95,13 +95,7 @@ export function hasCode(error: unknown, code: ErrorCode): error is SyncError {
   return error instanceof SyncError && error.code === code;
 }
 
-const putOff: ReadonlySet<ErrorCode> = new Set([
-  'CONNECTOR_BUSY',
-  'INTERRUPTED',
-  'CANCELLED',
-  'THROTTLED',
-  'SINK_MOVED',
-] as const);
+const putOff = new Set<ErrorCode>(['CONNECTOR_BUSY', 'INTERRUPTED', 'CANCELLED', 'THROTTLED', 'SINK_MOVED']);
 
 /** No run has failed: the job or the command comes again by itself, a person has ended it, or the sink is elsewhere. */
 export function isPutOff(error: unknown): boolean {

@@ -1,12 +1,9 @@
 /** Groups the members of a list by a key, in their order. */
-export function grouped<One, Key>(
-  list: readonly One[],
-  keyOf: (one: One) => Key,
-): ReadonlyMap<Key, readonly One[]> {
+export function grouped<One, Key>(list: readonly One[], keyOf: (one: One) => Key) {
   const groups = new Map<Key, One[]>();
   const begin = (): One[] => [];
   for (const one of list) knownOrMade(groups, keyOf(one), begin).push(one);
-  return groups;
+  return groups as ReadonlyMap<Key, readonly One[]>;
 }
 
 /** The value that is known under a key; the first time it is made, and kept. */
@@ -25,11 +22,7 @@ interface Known<Key, Value> {
 }
 
 /** Does the work for each of them, at most `concurrency` at a time, in their order. */
-export async function eachOf<T>(
-  items: readonly T[],
-  concurrency: number,
-  work: (item: T) => Promise<void>,
-): Promise<void> {
+export async function eachOf<T>(items: readonly T[], concurrency: number, work: (item: T) => Promise<void>) {
   const waiting = items.values();
   const oneAfterAnother = async (): Promise<void> => {
     for (const item of waiting) await work(item);

@@ -54,16 +54,13 @@ export function valueAtKey(
 
 /** A member in either spelling: `has_more`, `hasMore`. */
 export function memberInAnySpelling(object: JsonObject, name: string): JsonValue | undefined {
+  const camelCase = name.replace(/_([a-z0-9])/g, (_found, letter: string) => letter.toUpperCase());
   const snakeCase = name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-  for (const spelling of [name, toCamelCase(name), snakeCase]) {
+  for (const spelling of [name, camelCase, snakeCase]) {
     const value = memberOf(object, spelling);
     if (value !== undefined) return value;
   }
   return undefined;
-}
-
-function toCamelCase(key: string): string {
-  return key.replace(/_([a-z0-9])/g, (_found, letter: string) => letter.toUpperCase());
 }
 
 /** Sets the value at this path in a copy of the object; a value on the way that is no object is replaced by one. */
@@ -124,7 +121,8 @@ export function readFields(text: string): JsonValue {
 
 function read(text: string, isNumber: (token: string) => boolean): JsonValue {
   if (!longDigits.test(text)) return parse(text);
-  const mark = markAbsentFrom(text);
+  let mark = '#';
+  while (text.includes(mark)) mark += mark;
   const marked = text.replace(textOrLongInteger, (token) =>
     token.startsWith('"') || isNumber(token) ? token : `"${mark}${token}"`,
   );
@@ -144,12 +142,4 @@ export function readJsonIfWhole(text: string): JsonValue | undefined {
 
 function parse(text: string, revive?: (name: string, value: unknown) => unknown): JsonValue {
   return JSON.parse(text, revive) as JsonValue;
-}
-
-function markAbsentFrom(text: string): string {
-  let mark = '#';
-  while (text.includes(mark)) {
-    mark += mark;
-  }
-  return mark;
 }

@@ -18,8 +18,6 @@ const declaredName = /^[a-z][a-z0-9]*(_[a-z0-9]+)*$/;
 const connectorName = /^[a-z][a-z0-9]*([_-][a-z0-9]+)*$/;
 const connectorId = /^[A-Za-z0-9_-]{1,128}$/;
 const runId = /^\d{8}T\d{9}Z-[0-9a-f]{8}$/;
-/** The ids of runs in a text, for `split`. */
-export const runIds = /\b(\d{8}T\d{9}Z-[0-9a-f]{8})\b/;
 
 export function isDeclaredName(text: string): text is EntityName {
   return text.length <= maxNameLength && declaredName.test(text);

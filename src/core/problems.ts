@@ -1,4 +1,5 @@
 import { SyncError, type ErrorCode } from './errors.ts';
+import { grouped } from './grouped.ts';
 
 /**
  * One thing wrong with a file a person wrote. `line` and `column` count from 1; `path` is dotted
@@ -38,11 +39,8 @@ export class ProblemsError extends SyncError {
 
 /** File by file as they were met, each from top to bottom. */
 export function asRead(problems: readonly Problem[]): readonly Problem[] {
-  const files = [...new Set(problems.map(({ file }) => file))];
-  return files.flatMap((file) =>
-    problems
-      .filter((problem) => problem.file === file)
-      .toSorted((left, right) => (left.line ?? 0) - (right.line ?? 0)),
+  return [...grouped(problems, ({ file }) => file).values()].flatMap((ofFile) =>
+    ofFile.toSorted((left, right) => (left.line ?? 0) - (right.line ?? 0)),
   );
 }
 

@@ -1,4 +1,5 @@
-const redacted = '[secret]';
+/** Stands in texts for a secret. */
+export const redacted = '[secret]';
 
 /** A value that must never be printed. Only `reveal()` gives it out; every way of turning it into text redacts it. */
 export class Secret {
@@ -25,7 +26,6 @@ export class Secret {
   }
 }
 
-const replacement = '[secret]';
 /** Shorter ones hide badly: they stand in ordinary text by chance. */
 const strongLength = 8;
 /**
@@ -63,10 +63,10 @@ function hideSecret(text: string, secret: string): string {
   );
   if (secret === '' || !text.includes(unescaped)) return text;
   const written = [...secret.matchAll(/\\+|./gsu)].map(([part]) => writtenAs(part)).join('');
-  if (!isWeakSecret(secret)) return text.replaceAll(new RegExp(written, 'gu'), replacement);
+  if (!isWeakSecret(secret)) return text.replaceAll(new RegExp(written, 'gu'), redacted);
   const value = `${written}${String.raw`(?![\p{L}\p{N}])`}`;
   if (!isPlainWord(secret)) {
-    return text.replaceAll(new RegExp(String.raw`(?<![\p{L}\p{N}])${value}`, 'gu'), replacement);
+    return text.replaceAll(new RegExp(String.raw`(?<![\p{L}\p{N}])${value}`, 'gu'), redacted);
   }
   const given = [
     String.raw`(${named}\\*["']?\s*[:=]\s*\\*["'])${value}`,
@@ -74,7 +74,7 @@ function hideSecret(text: string, secret: string): string {
     String.raw`(:\/\/[^\s/@]*:)${value}(?=@)`,
   ];
   return given.reduce(
-    (clean, pattern) => clean.replaceAll(new RegExp(pattern, 'giu'), `$1${replacement}`),
+    (clean, pattern) => clean.replaceAll(new RegExp(pattern, 'giu'), `$1${redacted}`),
     text,
   );
 }

@@ -1,22 +1,10 @@
-import {
-  chmodSync,
-  closeSync,
-  constants,
-  existsSync,
-  fsyncSync,
-  lstatSync,
-  mkdirSync,
-  openSync,
-  statSync,
-  type Stats,
-  accessSync,
-} from 'node:fs';
+import fs from 'node:fs';
 import { dirname, join } from 'node:path';
 import { SyncError, type ErrorCode } from '../core/errors.ts';
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 
-const createNew = constants.O_CREAT | constants.O_EXCL | constants.O_RDWR | constants.O_NOFOLLOW;
+const createNew = fs.constants.O_CREAT | fs.constants.O_EXCL | fs.constants.O_RDWR | fs.constants.O_NOFOLLOW;
 
 /**
  * Creates `file` as a regular file that only its owner can read, whatever the umask. Refuses a link. Does not open an
@@ -25,18 +13,18 @@ const createNew = constants.O_CREAT | constants.O_EXCL | constants.O_RDWR | cons
 export function createPrivateFile(file: string): void {
   createPrivateDirectory(dirname(file));
   try {
-    closeSync(openPrivateFile(file));
+    fs.closeSync(openPrivateFile(file));
   } catch (error) {
     if (!hasCode(error, 'EEXIST')) throw error;
-    const stats = lstatSync(file);
+    const stats = fs.lstatSync(file);
     checkRegular(file, stats);
-    if (stats.size === 0) chmodSync(file, 0o600);
+    if (stats.size === 0) fs.chmodSync(file, 0o600);
   }
 }
 
 /** Creates `file`, which must not exist, for reading and writing by its owner alone; gives its descriptor. */
 export function openPrivateFile(file: string): number {
-  return openSync(file, createNew, 0o600);
+  return fs.openSync(file, createNew, 0o600);
 }
 
 /**
@@ -45,7 +33,7 @@ export function openPrivateFile(file: string): number {
  */
 export function isPrivateFileThere(file: string): boolean {
   try {
-    checkRegular(file, lstatSync(file));
+    checkRegular(file, fs.lstatSync(file));
     return true;
   } catch (error) {
     if (hasCode(error, 'ENOENT')) return false;
@@ -67,7 +55,7 @@ export function createPrivateDirectory(directory: string): void {
     if (hasCode(error, 'ENOTDIR')) throw noFolder(parent, error);
     if (!hasCode(error, 'ENOENT') || parent === directory) throw error;
     // Where the parent is there by now, another process was faster: once more in any case, and only once.
-    if (!existsSync(parent)) createPrivateDirectory(parent);
+    if (!fs.existsSync(parent)) createPrivateDirectory(parent);
     makeDirectory(directory);
   }
 }
@@ -81,7 +69,7 @@ export function createNamedDirectory(directory: string): void {
     makeDirectory(directory);
   } catch (error) {
     const parent = dirname(directory);
-    if (!hasCode(error, 'ENOENT') || existsSync(parent)) return createPrivateDirectory(directory);
+    if (!hasCode(error, 'ENOENT') || fs.existsSync(parent)) return createPrivateDirectory(directory);
     throw new SyncError(
       `The folder ${directory} cannot be made: expected the folder ${parent}, found none. Correct the path, mount its disk, or make the folder above it: mkdir -p '${parent}'`,
       { code: 'CONFIG_INVALID', recovery: 'stop', context: { directory }, cause: error },
@@ -92,15 +80,15 @@ export function createNamedDirectory(directory: string): void {
 /** Makes one level. A folder that already exists, also because another process was faster, is no error. */
 function makeDirectory(directory: string): void {
   try {
-    mkdirSync(directory, { mode: 0o700 });
+    fs.mkdirSync(directory, { mode: 0o700 });
     syncDirectory(dirname(directory));
   } catch (error) {
     if (!hasCode(error, 'EEXIST')) throw error;
-    if (!statSync(directory).isDirectory()) throw noFolder(directory, error);
+    if (!fs.statSync(directory).isDirectory()) throw noFolder(directory, error);
   }
 }
 
-function checkRegular(file: string, stats: Stats): void {
+function checkRegular(file: string, stats: fs.Stats): void {
   if (stats.isFile()) return;
   throw new SyncError(
     `${file} was expected to be a regular file, not a link, folder or device. Name another path.`,
@@ -110,7 +98,8 @@ function checkRegular(file: string, stats: Stats): void {
 
 /** Names the file in the way, which may lie above `directory`. */
 function noFolder(directory: string, cause: unknown): SyncError {
-  if (dirname(directory) !== directory && !existsSync(directory)) return noFolder(dirname(directory), cause);
+  if (dirname(directory) !== directory && !fs.existsSync(directory))
+    return noFolder(dirname(directory), cause);
   return new SyncError(`${directory} is a file, expected a folder. Name another path.`, {
     code: 'SINK_INCOMPATIBLE',
     recovery: 'stop',
@@ -128,19 +117,19 @@ export function hasCode(error: unknown, ...codes: readonly string[]): boolean {
  * it.
  */
 export function syncFile(file: string): void {
-  syncOpened(openSync(file, constants.O_RDWR));
+  syncOpened(fs.openSync(file, fs.constants.O_RDWR));
 }
 
 /** Makes names created in or renamed within `directory` survive a power loss. */
 export function syncDirectory(directory: string): void {
-  syncOpened(openSync(directory, constants.O_RDONLY));
+  syncOpened(fs.openSync(directory, fs.constants.O_RDONLY));
 }
 
 function syncOpened(descriptor: number): void {
   try {
-    fsyncSync(descriptor);
+    fs.fsyncSync(descriptor);
   } finally {
-    closeSync(descriptor);
+    fs.closeSync(descriptor);
   }
 }
 
@@ -166,8 +155,8 @@ export async function makeTemporaryFolder(prefix: string, code?: ErrorCode): Pro
 export function checkTemporaryFolder(folders: readonly string[], code: ErrorCode = 'SINK_FAILED'): void {
   const isUsable = (folder: string): boolean => {
     try {
-      accessSync(folder, constants.W_OK | constants.X_OK);
-      return statSync(folder).isDirectory();
+      fs.accessSync(folder, fs.constants.W_OK | fs.constants.X_OK);
+      return fs.statSync(folder).isDirectory();
     } catch {
       return false; // The next one may be usable.
     }

@@ -1,19 +1,4 @@
-import {
-  closeSync,
-  constants,
-  fchmodSync,
-  fchownSync,
-  fstatSync,
-  fsyncSync,
-  linkSync,
-  openSync,
-  readFileSync,
-  realpathSync,
-  renameSync,
-  statSync,
-  unlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import fs from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { usage } from '../core/errors.ts';
 import { hasCode, syncDirectory } from './private-file.ts';
@@ -29,7 +14,8 @@ interface ReplacedText {
   readonly nowMs: number;
 }
 
-const createNew = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_NOFOLLOW;
+const createNew =
+  fs.constants.O_CREAT | fs.constants.O_EXCL | fs.constants.O_WRONLY | fs.constants.O_NOFOLLOW;
 /** An edit takes milliseconds. */
 const abandonedMs = 60_000;
 
@@ -38,40 +24,40 @@ const abandonedMs = 60_000;
  * changed meanwhile or another process is replacing it, and the system's error where the place does not allow it.
  */
 export function replaceText({ file, before, after, like, nowMs }: ReplacedText): void {
-  const place = before === null ? file : realpathSync(file);
-  const model = statSync(before === null ? like : place);
+  const place = before === null ? file : fs.realpathSync(file);
+  const model = fs.statSync(before === null ? like : place);
   // Its name is a lock: one process at a time replaces the file.
   const temporary = join(dirname(place), `.${basename(place)}.edit`);
   const descriptor = openAlone(temporary, place, nowMs);
   try {
     try {
-      const made = fstatSync(descriptor);
-      if (made.uid !== model.uid || made.gid !== model.gid) fchownSync(descriptor, model.uid, model.gid);
-      fchmodSync(descriptor, model.mode & 0o7777);
-      writeFileSync(descriptor, after);
-      fsyncSync(descriptor);
+      const made = fs.fstatSync(descriptor);
+      if (made.uid !== model.uid || made.gid !== model.gid) fs.fchownSync(descriptor, model.uid, model.gid);
+      fs.fchmodSync(descriptor, model.mode & 0o7777);
+      fs.writeFileSync(descriptor, after);
+      fs.fsyncSync(descriptor);
     } finally {
-      closeSync(descriptor);
+      fs.closeSync(descriptor);
     }
     if (before === null) {
-      linkSync(temporary, place);
+      fs.linkSync(temporary, place);
     } else {
-      if (new TextDecoder().decode(readFileSync(place)) !== before) throw changed(file);
-      renameSync(temporary, place);
+      if (new TextDecoder().decode(fs.readFileSync(place)) !== before) throw changed(file);
+      fs.renameSync(temporary, place);
     }
   } catch (error) {
-    unlinkSync(temporary);
+    fs.unlinkSync(temporary);
     throw hasCode(error, 'EEXIST') ? changed(file) : error;
   }
-  if (before === null) unlinkSync(temporary);
+  if (before === null) fs.unlinkSync(temporary);
   syncDirectory(dirname(place));
 }
 
 function openAlone(temporary: string, place: string, nowMs: number): number {
-  const found = statSync(temporary, { throwIfNoEntry: false });
-  if (found !== undefined && nowMs - found.mtimeMs > abandonedMs) unlinkSync(temporary);
+  const found = fs.statSync(temporary, { throwIfNoEntry: false });
+  if (found !== undefined && nowMs - found.mtimeMs > abandonedMs) fs.unlinkSync(temporary);
   try {
-    return openSync(temporary, createNew, 0o600);
+    return fs.openSync(temporary, createNew, 0o600);
   } catch (error) {
     if (!hasCode(error, 'EEXIST')) throw error;
     throw usage(`Another process is editing ${place}. Nothing was changed; try again in a minute.`);

@@ -1,4 +1,4 @@
-import { setMaxListeners } from 'node:events';
+import { addAbortListener, setMaxListeners } from 'node:events';
 import type PQueue from 'p-queue';
 
 /**
@@ -7,37 +7,29 @@ import type PQueue from 'p-queue';
  */
 export async function orAborted<T>(shared: Promise<T>, signal: AbortSignal): Promise<T> {
   signal.throwIfAborted();
-  let onAbort = (): void => undefined;
-  const aborted = new Promise<never>((_resolve, reject) => {
-    onAbort = () => reject(signal.reason as Error);
-    signal.addEventListener('abort', onAbort, { once: true });
+  return await new Promise((resolve, reject) => {
+    const listener = addAbortListener(signal, () => reject(signal.reason as Error));
+    void shared.then(resolve, reject).finally(() => listener[Symbol.dispose]());
   });
-  try {
-    return await Promise.race([shared, aborted]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
-  }
 }
 
 /**
- * A signal for one wait: aborted with `outer`, and after `ms` with the error of `late`. A controller for each wait:
+ * A signal for one wait: aborted with `outer`, and after `ms` with the error of `late`. `outer` must not be aborted yet. A controller for each wait:
  * `AbortSignal.any` on a signal that lives for hours keeps memory per wait.
  */
 export function startDeadline(ms: number, outer: AbortSignal, late: () => Error) {
   const controller = new AbortController();
-  const onAbort = (): void => controller.abort(outer.reason);
   const timer = setTimeout(() => controller.abort(late()), ms);
   // The signal of a run serves all its waits at once, and each removes its own: more than ten are no leak.
   setMaxListeners(0, outer);
-  outer.addEventListener('abort', onAbort, { once: true });
-  if (outer.aborted) onAbort();
+  const listener = addAbortListener(outer, () => controller.abort(outer.reason));
   return {
     signal: controller.signal,
     /** Removes the time limit; the outer signal still applies. */
     lift: () => clearTimeout(timer),
     end(): void {
       clearTimeout(timer);
-      outer.removeEventListener('abort', onAbort);
+      listener[Symbol.dispose]();
     },
   };
 }

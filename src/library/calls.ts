@@ -20,40 +20,19 @@ import { checkTargets, readSettings, withParts } from '../settings/load-settings
 import type { LocalSettings } from '../settings/settings.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import { reasonLine } from '../wording/connector-text.ts';
-import type {
-  App,
-  Change,
-  Changes,
-  ChangesOptions,
-  CheckOptions,
-  Checks,
-  ConnectorStatus,
-  ConnectorTypes,
-  Copied,
-  CopyOptions,
-  Found,
-  OpenOptions,
-  Progress,
-  Publication,
-  PublishOptions,
-  RecordShape,
-  SearchQuery,
-  ShapeAt,
-  SyncOptions,
-  SyncResult,
-} from './shapes.ts';
+import type * as shapes from './shapes.ts';
 
 /** The settings of an app are no part of its shape: they may change with any version. */
-const settingsOf = new WeakMap<App, LocalSettings>();
+const settingsOf = new WeakMap<shapes.App, LocalSettings>();
 
 /**
  * Reads and checks the config. Nothing is connected to and nothing is written before `sync`; the API's credentials may
  * be missing until then. Rejects with `SyncError` CONFIG_INVALID (its message names every mistake) or
  * DEFINITION_INVALID.
  */
-export async function openApp<const Types extends ConnectorTypes = ConnectorTypes>(
-  options: OpenOptions<Types>,
-): Promise<App<Types>> {
+export async function openApp<const Types extends shapes.ConnectorTypes = shapes.ConnectorTypes>(
+  options: shapes.OpenOptions<Types>,
+): Promise<shapes.App<Types>> {
   const { config, env = process.env } = options;
   const file = typeof config === 'string' ? resolve(config) : 'config object';
   if (typeof config === 'string' && !existsSync(file)) {
@@ -65,13 +44,13 @@ export async function openApp<const Types extends ConnectorTypes = ConnectorType
   // JSON is YAML: an object takes the way of every config. Its relative paths start in the working directory.
   const text = typeof config === 'string' ? {} : { text: JSON.stringify(config, null, 2) };
   const settings = readSettings({ file, ...text, env });
-  const app: App<Types> = { connectors: [...settings.connectors.keys()] };
+  const app: shapes.App<Types> = { connectors: [...settings.connectors.keys()] };
   settingsOf.set(app, settings);
   return app;
 }
 
 /** @internal */
-function settingsIn(app: App): LocalSettings {
+function settingsIn(app: shapes.App): LocalSettings {
   const settings = settingsOf.get(app);
   if (settings !== undefined) return settings;
   throw usage('Expected what openApp returned, got something else.');
@@ -83,11 +62,11 @@ function settingsIn(app: App): LocalSettings {
  * `since` from which changes are not complete (load the entity again from 0), and SINK_FAILED or SINK_INCOMPATIBLE if
  * the sink cannot be read. Dispose the result: until then the sink's file cannot shrink.
  */
-export async function readChanges<Types extends ConnectorTypes, const Target extends string>(
-  app: App<Types>,
+export async function readChanges<Types extends shapes.ConnectorTypes, const Target extends string>(
+  app: shapes.App<Types>,
   target: Target,
-  { since = 0, signal }: ChangesOptions = {},
-): Promise<Changes<ShapeAt<Types, Target>>> {
+  { since = 0, signal }: shapes.ChangesOptions = {},
+): Promise<shapes.Changes<shapes.ShapeAt<Types, Target>>> {
   if (!Number.isSafeInteger(since) || since < 0) {
     throw usage(`since: expected a whole number from 0, got ${since}.`);
   }
@@ -101,7 +80,7 @@ export async function readChanges<Types extends ConnectorTypes, const Target ext
       nextSeq,
       asOf,
       entities,
-      [Symbol.asyncIterator]: () => changesOf<ShapeAt<Types, Target>>(changes, signal),
+      [Symbol.asyncIterator]: () => changesOf<shapes.ShapeAt<Types, Target>>(changes, signal),
       [Symbol.asyncDispose]: () => changes[Symbol.asyncDispose](),
     };
   } catch (error) {
@@ -115,11 +94,11 @@ export async function readChanges<Types extends ConnectorTypes, const Target ext
  * credentials. Rejects with `SyncError` SEARCH_INVALID for what cannot be asked, SEARCH_TOO_SLOW after a minute, and
  * USAGE for an unknown target and where there is nothing to search.
  */
-export async function search<Types extends ConnectorTypes, const Target extends string>(
-  app: App<Types>,
+export async function search<Types extends shapes.ConnectorTypes, const Target extends string>(
+  app: shapes.App<Types>,
   target: Target,
-  { filter, sort, limit = 1_000, cursor, signal = new AbortController().signal }: SearchQuery = {},
-): Promise<Found<ShapeAt<Types, Target>>> {
+  { filter, sort, limit = 1_000, cursor, signal = new AbortController().signal }: shapes.SearchQuery = {},
+): Promise<shapes.Found<shapes.ShapeAt<Types, Target>>> {
   // Loaded only here: most programs search nothing.
   const { openSearches } = await import('../app/stored-search.ts');
   const once = { deadlineMs: 60_000, processes: 1, maxWaiting: 1 };
@@ -135,14 +114,14 @@ export async function search<Types extends ConnectorTypes, const Target extends 
   });
   return {
     // `as`: the searchable fields of the target, which its shape has.
-    records: JSON.parse(jsonText(data)) as Found<ShapeAt<Types, Target>>['records'],
+    records: JSON.parse(jsonText(data)) as shapes.Found<shapes.ShapeAt<Types, Target>>['records'],
     cursor: meta.has_more ? meta.cursor : null,
   };
 }
 
 /** States of the connectors in their sinks, as `connector-sync status` shows them. Rejects as `readChanges` does. */
-export async function status(app: App): Promise<readonly ConnectorStatus[]> {
-  const statuses: ConnectorStatus[] = [];
+export async function status(app: shapes.App): Promise<readonly shapes.ConnectorStatus[]> {
+  const statuses: shapes.ConnectorStatus[] = [];
   const connectors = chosenConnectors(settingsIn(app), []);
   const shown = await readStatuses(connectors, await readOverviews(connectors));
   const style = { program: 'connector-sync', nowMs: systemClock.now() };
@@ -161,10 +140,10 @@ export async function status(app: App): Promise<readonly ConnectorStatus[]> {
   return statuses;
 }
 
-async function* changesOf<Shape extends RecordShape>(
+async function* changesOf<Shape extends shapes.RecordShape>(
   changes: EntityChanges,
   signal: AbortSignal | undefined,
-): AsyncGenerator<Change<Shape>, void, undefined> {
+): AsyncGenerator<shapes.Change<Shape>, void, undefined> {
   const format = jsonlFormat(changes.table);
   for await (const records of changes.records()) {
     for (const stored of records) {
@@ -172,7 +151,7 @@ async function* changesOf<Shape extends RecordShape>(
       const { seq, changedAt, isDeleted } = stored;
       const record: unknown = JSON.parse(format.text(stored));
       // `as`: a record has the shape that `export` gives it, and a deleted one that of its key.
-      yield { kind: isDeleted ? 'delete' : 'upsert', seq, changedAt, record } as Change<Shape>;
+      yield { kind: isDeleted ? 'delete' : 'upsert', seq, changedAt, record } as shapes.Change<Shape>;
     }
   }
 }
@@ -183,12 +162,15 @@ async function* changesOf<Shape extends RecordShape>(
  * Calls no API. Rejects with `SyncError` USAGE for a name that the config does not have, and with the reason of
  * `signal` once that is aborted: the current publication is not made.
  */
-export async function publish(app: App, options: PublishOptions = {}): Promise<readonly Publication[]> {
+export async function publish(
+  app: shapes.App,
+  options: shapes.PublishOptions = {},
+): Promise<readonly shapes.Publication[]> {
   const settings = settingsIn(app);
   const { signal = new AbortController().signal, newGeneration = false } = options;
   const asked = { ...ordinaryPublication, isNewGenerationAsked: newGeneration };
   await using notifier = await openNotifier({ settings, clock: systemClock, note: () => undefined });
-  const results: Publication[] = [];
+  const results: shapes.Publication[] = [];
   for (const target of chosenTargets(settings, options.targets ?? [])) {
     const { name } = target;
     try {
@@ -211,7 +193,7 @@ export async function publish(app: App, options: PublishOptions = {}): Promise<r
   return results;
 }
 
-function publicationOf(target: string, end: PublishEnd): Publication {
+function publicationOf(target: string, end: PublishEnd): shapes.Publication {
   const nothing = { publication: null, createdAt: null, upserts: 0, deletes: 0, error: null };
   if (end.kind === 'nothing-stored') return { ...nothing, target, result: end.kind };
   const { publication, createdAt, entities } = (end.kind === 'published' ? end.published : end.newest)
@@ -228,14 +210,14 @@ function publicationOf(target: string, end: PublishEnd): Publication {
  * result has an `error`. Rejects with `SyncError` USAGE for a name that the config does not have and where there is
  * nothing to copy, and with the reason of `signal` once that is aborted: the next copy resumes.
  */
-export async function copy(app: App, options: CopyOptions): Promise<readonly Copied[]> {
+export async function copy(app: shapes.App, options: shapes.CopyOptions): Promise<readonly shapes.Copied[]> {
   const settings = settingsIn(app);
   const from = sinkNamed(settings, 'from', options.from);
   const to = sinkNamed(settings, 'to', options.to);
   const { connectors: names = [], signal = new AbortController().signal } = options;
   const connectors =
     names.length === 0 ? await connectorsHeld(settings, from) : chosenConnectors(settings, names);
-  const copies: Copied[] = [];
+  const copies: shapes.Copied[] = [];
   for (const { name: connector } of connectors) {
     try {
       const { state, rows } = await copyConnector({
@@ -260,7 +242,7 @@ export async function copy(app: App, options: CopyOptions): Promise<readonly Cop
  * Checks config, definitions, credentials, connectors, sinks, targets and Redis, as `connector-sync check` does. The
  * result contains all problems. Rejects with `SyncError` CONFIG_INVALID if credentials are missing.
  */
-export async function check(app: App, options: CheckOptions = {}): Promise<Checks> {
+export async function check(app: shapes.App, options: shapes.CheckOptions = {}): Promise<shapes.Checks> {
   const settings = withParts(settingsIn(app), 'access', 'redis');
   // Loaded only here: most programs check nothing.
   const { runChecks } = await import('../app/setup-checks.ts');
@@ -276,7 +258,7 @@ export async function check(app: App, options: CheckOptions = {}): Promise<Check
 }
 
 /** An error that is no failure of the work is a fault of the program, and is thrown. */
-function failureOf(error: unknown): NonNullable<Copied['error']> {
+function failureOf(error: unknown): NonNullable<shapes.Copied['error']> {
   if (!(error instanceof SyncError)) throw error;
   return { code: error.code, message: error.message };
 }
@@ -287,11 +269,14 @@ function failureOf(error: unknown): NonNullable<Copied['error']> {
  * USAGE for a name that the config does not have, and CONFIG_INVALID if credentials are missing. Aborting `signal` ends
  * the run after the fetched records are stored, with the outcome `interrupted`; the next sync resumes it.
  */
-export async function sync(app: App, options: SyncOptions = {}): Promise<readonly SyncResult[]> {
+export async function sync(
+  app: shapes.App,
+  options: shapes.SyncOptions = {},
+): Promise<readonly shapes.SyncResult[]> {
   const settings = withParts(settingsIn(app), 'access', 'redis');
   const connectors = chosenConnectors(settings, options.connectors ?? []);
   const signal = options.signal ?? new AbortController().signal;
-  const results: SyncResult[] = [];
+  const results: shapes.SyncResult[] = [];
   await using inner = await openSharingApp({
     settings,
     clock: systemClock,
@@ -321,7 +306,7 @@ export async function sync(app: App, options: SyncOptions = {}): Promise<readonl
   return results;
 }
 
-function progressOf(connector: string, event: RunEvent): Progress | null {
+function progressOf(connector: string, event: RunEvent): shapes.Progress | null {
   if (event.kind === 'page-committed') {
     const { entity, counts } = event;
     const { fetched: read, inserted, updated } = counts;
@@ -339,7 +324,7 @@ function progressOf(connector: string, event: RunEvent): Progress | null {
   return { kind: 'retrying', connector, code, attempt, attempts, waitMs };
 }
 
-function resultOf(report: RunReport): SyncResult {
+function resultOf(report: RunReport): shapes.SyncResult {
   const { connector, run, outcome, entities, calls, rate, error, resumeAt, partMissing } = report;
   return {
     connector,
@@ -362,7 +347,7 @@ function resultOf(report: RunReport): SyncResult {
 }
 
 /** Null for a fault of the program, which `sync` rejects with. */
-function resultOfEnd(end: RunEnd, isAborted: boolean): SyncResult | null {
+function resultOfEnd(end: RunEnd, isAborted: boolean): shapes.SyncResult | null {
   if (end.kind === 'ended') return resultOf(end.report);
   const { connector, error } = end;
   if (!(error instanceof SyncError)) return null;

@@ -7,7 +7,6 @@ import * as acts from '../app/acts.ts';
 import { editActs, type EditWorld } from '../app/config-edits.ts';
 import { findRun, type FoundRun } from '../app/find-run.ts';
 import type { WatchedSinks } from '../app/watch-sinks.ts';
-import { slept, systemClock } from '../core/clock.ts';
 import { SyncError, usage } from '../core/errors.ts';
 import { keyPartsOf } from '../core/records.ts';
 import type { JobLog } from '../jobs/worker-context.ts';
@@ -15,7 +14,6 @@ import { isFromHere, type PageAccess } from '../monitor/page-access.ts';
 import { connectorNamed, targetNamed } from '../settings/choices.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { counted, printable, printableWithin } from '../telemetry/format.ts';
-import { type Deed, type Deeds, runsBefore } from './flash.ts';
 import {
   type ActName,
   callout,
@@ -38,7 +36,7 @@ export type ActRoutes = EditWorld & {
   readonly watched: WatchedSinks;
   readonly access: PageAccess;
   readonly world: (request: FastifyRequest) => PageWorld;
-  readonly deeds: Deeds;
+  readonly deeds: acts.Deeds;
   readonly log: JobLog;
 };
 
@@ -133,11 +131,6 @@ function onMany(
   };
 }
 
-/** A longer act continues while its page is shown. */
-const waitedMs = 1_500;
-/** The same where the config is read again for it. */
-const reloadMs = 4_000;
-
 /**
  * Acts of a person on a page: GET describes the act, POST does it and leads back to the page that it came from, which
  * follows it to its end. Both need a token that may act. A POST also needs a form of this server: the browser says that
@@ -158,7 +151,9 @@ export function actRoutes(pages: FastifyInstance, options: ActRoutes): void {
       act = await prepareByName[name](query, options);
     } catch (error) {
       if (!(error instanceof SyncError)) throw error;
-      if (form !== null) return leadBack(ended(await begin(name, now, options), error.message), back, reply);
+      if (form !== null) {
+        return leadBack(await acts.refusedDeed(name, error.message, actorOf(now), options), back, reply);
+      }
       const isRefused = ['USAGE', 'CONNECTOR_BUSY', 'CONFIG_INVALID'].includes(error.code);
       return await sendPage(reply.code(isRefused ? 409 : 503), undonePage(error.message, back, now));
     }
@@ -170,7 +165,8 @@ export function actRoutes(pages: FastifyInstance, options: ActRoutes): void {
       const shown = { address, seen, back, hasChanged: form !== null };
       return await sendPage(reply.code(form === null ? 200 : 409), confirmPage(act, shown, now));
     }
-    return leadBack(await carryOut(act, { name, reason: form.reason }, now, options), back, reply);
+    const deed = await acts.carryOut(act, { name, reason: form.reason }, actorOf(now), options);
+    return leadBack(deed, back, reply);
   };
   pages.get(actRoute, async (request, reply) => await answer(request, reply, null));
   pages.post(actRoute, async (request, reply) => await answer(request, reply, request.body ?? {}));
@@ -205,47 +201,13 @@ export function refusal(
 const readOnly =
   'These pages only read, because the config has no http.token and no http.tokens. Set one and start this program again; who logs in with it can then act.';
 
-const mostLogged = 20;
-
-/** Does the act in the name of the visitor. Resolves after a moment: the page that the deed is shown on follows it. */
-export async function carryOut(
-  act: acts.PreparedAct,
-  { name, reason }: { readonly name: string; readonly reason: string },
-  now: PageWorld,
-  options: ActRoutes,
-): Promise<Deed> {
-  const { log } = options;
-  const who = now.visitor?.name ?? '';
-  const deed = await begin(act.title, now, options);
-  const doAct = async (): Promise<void> => {
-    try {
-      await using _needs = act.needs;
-      await act.do({ who, reason, tell: (...told) => void deed.told.push(told) });
-      deed.state = 'done';
-    } catch (error) {
-      if (!(error instanceof SyncError)) log.error({ err: error }, 'an act failed');
-      ended(deed, error instanceof SyncError ? error.message : 'The server failed; its log says why.');
-    }
-    log.info({ who, act: name, of: act.of.slice(0, mostLogged), end: deed.state }, 'done from a page');
-  };
-  const over = new AbortController();
-  const waiting = slept(systemClock, act.edit === undefined ? waitedMs : reloadMs, over.signal);
-  await Promise.race([doAct(), waiting]);
-  over.abort();
-  return deed;
-}
-
-async function begin(title: string, { formToken }: PageWorld, { deeds, watched, clock }: ActRoutes) {
-  const before = await runsBefore(watched);
-  return deeds.begin({ visitor: formToken, title, atMs: clock.now(), before });
-}
-
-function ended(deed: Deed, problem: string): Deed {
-  return Object.assign(deed, { state: 'failed', problem } as const);
+/** The visitor, as acts know one. */
+export function actorOf({ visitor, formToken }: PageWorld) {
+  return { who: visitor?.name ?? '', visitor: formToken };
 }
 
 /** Leads to a page of this server, named from its root, which follows the deed. */
-export function leadBack({ id }: Deed, back: string, reply: FastifyReply): FastifyReply {
+export function leadBack({ id }: acts.Deed, back: string, reply: FastifyReply): FastifyReply {
   return reply.redirect(`${root}${back}${back.includes('?') ? '&' : '?'}did=${id}`, 303);
 }
 

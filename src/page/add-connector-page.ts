@@ -2,6 +2,7 @@ import { basename } from 'node:path';
 import { html, type SafeHtml } from '@remix-run/html-template';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
+import { carryOut } from '../app/acts.ts';
 import {
   addAct,
   type EditWorld,
@@ -21,7 +22,7 @@ import { isSealed } from '../monitor/page-access.ts';
 import { connectorEntry, freeName, usualVariable } from '../settings/edit-connectors.ts';
 import type { LocalSettings } from '../settings/settings.ts';
 import { counted, printable } from '../telemetry/format.ts';
-import { type ActRoutes, carryOut, leadBack, refusal } from './act-pages.ts';
+import { type ActRoutes, actorOf, leadBack, refusal } from './act-pages.ts';
 import {
   callout,
   crumbs,
@@ -78,7 +79,8 @@ export function addConnectorRoutes(pages: FastifyInstance, options: ActRoutes): 
       ];
       return await sendPage(reply.code(409), formPage(asked, { ...outcome, problems }, now));
     }
-    const deed = await carryOut(addAct(planned, options), { name: 'add', reason: '' }, now, options);
+    const how = { name: 'add', reason: '' };
+    const deed = await carryOut(addAct(planned, options), how, actorOf(now), options);
     const isAdded = deed.told.length > 0 || deed.state === 'doing';
     return leadBack(deed, isAdded ? `connectors/${form.name}` : `add/${definition.name}`, reply);
   };

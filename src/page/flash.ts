@@ -1,68 +1,19 @@
-import { randomBytes } from 'node:crypto';
 import { html, type SafeHtml } from '@remix-run/html-template';
-import { type ActHow, publicationJob } from '../app/acts.ts';
-import { overviewOf } from '../app/connector-states.ts';
+import { type Deed, publicationOf, runOfDeed, runsOfDeed, type Told } from '../app/acts.ts';
 import { recordsRead } from '../app/run-totals.ts';
-import { readConnectorHistory, type WatchedSinks } from '../app/watch-sinks.ts';
+import type { WatchedSinks } from '../app/watch-sinks.ts';
 import type { Clock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
-import { grouped } from '../core/grouped.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
 import type { LocalSettings } from '../settings/settings.ts';
-import type { RunFacts, RunSummary } from '../sinks/ledger-reader.ts';
+import type { RunSummary } from '../sinks/ledger-reader.ts';
 import { count, counted, printable } from '../telemetry/format.ts';
 import { disclosed, runLook, second, span, type StateLook } from './layout.ts';
 
-/* Acts of visitors while they run, and what a page says on top about the one that its address names. */
+/* What a page says on top about the act of a visitor that its address names. */
 
-/** A line for a person, its document for a program, and details. */
-type Told = Parameters<ActHow['tell']>;
 type Done = NonNullable<Told[1]>;
-
-/** An act that a visitor has asked for. */
-export interface Deed {
-  readonly id: string;
-  /** No one else is shown it. */
-  readonly visitor: string;
-  readonly title: string;
-  readonly atMs: number;
-  /** The newest run of each connector when it was asked for. */
-  readonly before: ReadonlyMap<ConnectorName, RunFacts>;
-  readonly told: Told[];
-  state: 'doing' | 'done' | 'failed';
-  /** Why it failed, or did not do all. */
-  problem: string;
-  /** The run that it led to, once one was seen. */
-  run: string | null;
-}
-
-export type Deeds = ReturnType<typeof openDeeds>;
-
-const mostDeeds = 500;
-const keptMs = 3_600_000;
-
-/** Keeps the acts of an hour in memory, by a random id. They outlive a reload of the config. */
-export function openDeeds() {
-  const byId = new Map<string, Deed>();
-  return {
-    begin: (of: Pick<Deed, 'visitor' | 'title' | 'atMs' | 'before'>): Deed => {
-      for (const { id, atMs } of byId.values()) {
-        if (byId.size >= mostDeeds || of.atMs - atMs > keptMs) byId.delete(id);
-      }
-      const id = randomBytes(12).toString('base64url');
-      const deed: Deed = { ...of, id, told: [], state: 'doing', problem: '', run: null };
-      byId.set(id, deed);
-      return deed;
-    },
-    /** Null for one that is not kept, or of someone else. */
-    find: (id: string, visitor: string, nowMs: number): Deed | null => {
-      const deed = byId.get(id);
-      if (deed === undefined || deed.visitor !== visitor || nowMs - deed.atMs > keptMs) return null;
-      return deed;
-    },
-  };
-}
 
 export interface FlashWorld {
   readonly settings: LocalSettings;
@@ -77,7 +28,7 @@ const patienceMs = 30_000;
 
 /** Text that changes with what the flash shows, apart from what is read in sinks. */
 export async function flashState(deed: Deed, world: FlashWorld): Promise<string> {
-  const job = await publicationOf(deed, world);
+  const job = await publicationOf(deed, world.settings);
   return `${deed.state}-${deed.told.length}-${isLongAgo(deed, world.clock)}-${job?.state ?? ''}`;
 }
 
@@ -195,12 +146,6 @@ function remarkOf(line: string, document: Done | undefined): string {
     : `${connector}: ${counted(rows, 'row')} as before the run`;
 }
 
-/** The newest run of a connector, where it began after the act, or was under way then. */
-function newRun(deed: Deed, lastRun: RunFacts | null): RunFacts | null {
-  const before = lastRun === null ? undefined : deed.before.get(lastRun.connector);
-  return lastRun?.run === before?.run && before?.state !== 'running' ? null : lastRun;
-}
-
 /** `isStopping`: a stop was asked for, and the run ends at its next page. */
 async function runShown(
   deed: Deed,
@@ -208,43 +153,38 @@ async function runShown(
   isStopping: boolean,
   world: FlashWorld,
 ): Promise<Shown> {
-  const stopping = shown('run', 'Stopping', ' at the next page, within seconds. What is stored stays.');
+  const stopping = shown(
+    'run',
+    'Stopping',
+    `: ${name}, at its next page, within seconds. What is stored stays.`,
+  );
   const connector = world.settings.connectors.get(name);
   if (connector === undefined) {
     return isStopping ? stopping : { look: 'warn', text: html`<p>${name} is no longer in the config.</p>` };
   }
-  const { runs, counts } = await readConnectorHistory(connector, seenRuns);
-  deed.run ??= newRun(deed, runs.find(({ kind }) => kind === 'sync') ?? null)?.run ?? null;
-  const run = runs.find((one) => one.run === deed.run);
-  if (run === undefined) return isStopping ? stopping : waitingShown(deed, world);
+  const found = await runOfDeed(deed, connector);
+  if (found === null) return isStopping ? stopping : waitingShown(deed, name, world);
+  const { run, read, written, deleted } = found;
   if (run.state !== 'running') return endShown(run);
   if (isStopping) return { ...stopping, run: run.run };
-  const sum = (of: (one: (typeof counts)[number]) => number): number =>
-    run === runs[0] ? counts.reduce((all, one) => all + of(one), 0) : 0;
-  const read = sum(({ fetched, duplicate }) => fetched - duplicate);
   const seconds = (world.clock.now() - Date.parse(run.startedAt)) / 1000;
   const rate = seconds < 2 || read === 0 ? '' : `, ${count(Math.round(read / seconds))} a second`;
-  const written = counted(
-    sum(({ inserted, updated }) => inserted + updated),
-    'row',
-  );
-  const text = `, asked for by you. ${counted(read, 'record')} read${rate}, ${written} written so far.`;
+  const gone = deleted === 0 ? '' : `, ${count(deleted)} deleted`;
+  const work = `${counted(read, 'record')} read${rate}, ${counted(written, 'row')} written${gone} so far.`;
+  const text = `: ${name}, asked for by you. ${work}`;
   return { ...shown('run', html`Running since ${second(run.startedAt)}`, text), run: run.run };
 }
 
-/** Later ones may have ended meanwhile. */
-const seenRuns = 20;
-
-function endShown({ run, state, startedAt, finishedAt, report }: RunSummary): Shown {
+function endShown({ run, connector, state, startedAt, finishedAt, report }: RunSummary): Shown {
   const ms = finishedAt === null ? null : Date.parse(finishedAt) - Date.parse(startedAt);
-  const took = ms === null ? '' : ` after ${ms < 1000 ? 'less than 1 s' : span(ms)}`;
+  const took = ms === null ? '' : `, after ${ms < 1000 ? 'less than 1 s' : span(ms)}`;
   const [look, word] = runLook(state);
   const what = state === 'ok' ? 'Done' : state === 'interrupted' ? 'Stopped' : word;
   const when = finishedAt === null ? '' : html` at ${second(finishedAt)}`;
   const why = report?.error ?? report?.failures[0] ?? null;
   const cause = why === null ? '' : `: ${printable(why.message).replace(/\.$/, '')}`;
   const did = report === null ? 'What it stored stays.' : sumText(report);
-  return { ...shown(look, html`${what}${when}`, `${took}${cause}. ${did}`), run };
+  return { ...shown(look, html`${what}${when}`, `: ${connector}${took}${cause}. ${did}`), run };
 }
 
 function sumText(report: NonNullable<RunSummary['report']>): string {
@@ -261,26 +201,21 @@ function sumText(report: NonNullable<RunSummary['report']>): string {
   return `${counted(recordsRead(report), 'record')} read, ${changes || 'nothing has changed'}.`;
 }
 
-function waitingShown(deed: Deed, { clock, program }: FlashWorld): Shown {
+/** `what`: it waits for a worker. */
+function waitingShown(deed: Deed, what: string, { clock, program }: FlashWorld): Shown {
   const isLong = isLongAgo(deed, clock);
   const more = html` None has taken it for ${span(clock.now() - deed.atMs)}. If no worker runs, start one:
     <code>${program} worker</code>`;
-  const since = html` since ${second(deed.atMs)}, asked for by you.${isLong ? more : ''}`;
+  const since = html` since ${second(deed.atMs)}: ${what}, asked for by you.${isLong ? more : ''}`;
   return shown(isLong ? 'warn' : 'run', 'Waiting for a worker', since);
 }
 
 async function manyShown(deed: Deed, names: readonly ConnectorName[], world: FlashWorld): Promise<Shown> {
-  const { overviews } = await world.watched.overviews();
-  const byLook = grouped(names, (name) => {
-    const connector = world.settings.connectors.get(name);
-    const last = connector === undefined ? null : (overviewOf(overviews, connector)?.lastRun ?? null);
-    const run = newRun(deed, last);
-    return run === null ? 'waiting' : runLook(run.state)[0];
-  });
-  const waiting = byLook.get('waiting')?.length ?? 0;
-  if (waiting === names.length) return waitingShown(deed, world);
-  const failed = byLook.get('bad') ?? [];
-  const running = byLook.get('run')?.length ?? 0;
+  const byState = await runsOfDeed(deed, names, world);
+  const waiting = byState.get('waiting')?.length ?? 0;
+  if (waiting === names.length) return waitingShown(deed, firstNames(names, 5), world);
+  const failed = byState.get('failed') ?? [];
+  const running = byState.get('running')?.length ?? 0;
   const ended = names.length - waiting - running;
   const all = `${count(ended)} of ${counted(names.length, 'run')} ${ended === 1 ? 'has' : 'have'} ended`;
   const parts = partsOf(
@@ -290,31 +225,14 @@ async function manyShown(deed: Deed, names: readonly ConnectorName[], world: Fla
     [failed.length, `${count(failed.length)} failed: ${firstNames(failed, 5)}`],
   );
   const isOver = ended === names.length;
-  const look = failed.length > 0 ? 'bad' : !isOver ? 'run' : byLook.has('warn part') ? 'warn' : 'ok';
+  const isAllRight = (byState.get('ok')?.length ?? 0) === ended;
+  const look = failed.length > 0 ? 'bad' : !isOver ? 'run' : isAllRight ? 'ok' : 'warn';
   return shown(look, isOver ? 'Done' : 'Running', `: ${parts}.`);
 }
 
-type PublicationJob = Awaited<ReturnType<typeof publicationJob>>;
-
-/** Asked of Redis at most every two seconds. */
-const asked = new WeakMap<Deed, { readonly atMs: number; readonly job: Promise<PublicationJob> }>();
-const askEveryMs = 2_000;
-
-/** Null: the act publishes nothing. */
-async function publicationOf(deed: Deed, world: FlashWorld): Promise<PublicationJob | null> {
-  const document = deed.told.flatMap(([, one]) => one ?? []).find((one) => 'job' in one);
-  if (document === undefined) return null;
-  const nowMs = performance.now();
-  const known = asked.get(deed);
-  if (known !== undefined && nowMs - known.atMs < askEveryMs) return await known.job;
-  const job = publicationJob(document, world).catch((): PublicationJob => ({ state: 'unknown', end: '' }));
-  asked.set(deed, { atMs: nowMs, job });
-  return await job;
-}
-
 async function publicationShown(deed: Deed, target: string, world: FlashWorld): Promise<Shown> {
-  const { state, end } = (await publicationOf(deed, world)) ?? { state: 'unknown', end: '' };
-  if (state === 'waiting' || state === 'prioritized') return waitingShown(deed, world);
+  const { state, end } = (await publicationOf(deed, world.settings)) ?? { state: 'unknown', end: '' };
+  if (state === 'waiting' || state === 'prioritized') return waitingShown(deed, target, world);
   if (state === 'active') return shown('run', `Publishing into ${target}`, ', asked for by you.');
   if (state === 'completed') return shown('ok', 'Done', `. ${publishedTexts[end] ?? printable(end)}`);
   if (state !== 'failed' && state !== 'delayed') {
@@ -329,12 +247,3 @@ const publishedTexts: Readonly<Record<string, string>> = {
   unchanged: 'Nothing has changed since the last publication.',
   'nothing-stored': 'Nothing is stored yet that could be published.',
 };
-
-/** The newest runs, before an act. */
-export async function runsBefore(watched: WatchedSinks): Promise<Deed['before']> {
-  const { overviews } = await watched.overviews();
-  const all = [...overviews.values()].flatMap(({ connectors }) => [...connectors.values()]);
-  return new Map(
-    all.flatMap(({ connector, lastRun }) => (lastRun === null ? [] : [[connector, lastRun] as const])),
-  );
-}

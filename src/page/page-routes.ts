@@ -2,9 +2,10 @@ import { readFileSync } from 'node:fs';
 import { html, type SafeHtml } from '@remix-run/html-template';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
+import { type Deeds, openDeeds } from '../app/acts.ts';
 import type { ConfigEditing } from '../app/config-edits.ts';
 import { overviewOf } from '../app/connector-states.ts';
-import { readRunDetails } from '../app/find-run.ts';
+import { readRunDetails, searchActions } from '../app/find-run.ts';
 import { openSearches } from '../app/stored-search.ts';
 import { watchSinks } from '../app/watch-sinks.ts';
 import type { Clock } from '../core/clock.ts';
@@ -15,10 +16,10 @@ import type { PageServer, ServedPages } from '../monitor/start-monitor.ts';
 import { connectorNamed, entityTarget, targetNamed } from '../settings/choices.ts';
 import type { LocalSettings } from '../settings/settings.ts';
 import { actRoute, actRoutes } from './act-pages.ts';
-import { actionsPage, readActionsPage } from './actions-page.ts';
+import { actionsPage, actionsQuery } from './actions-page.ts';
 import { addConnectorRoutes, addRoute } from './add-connector-page.ts';
 import { connectorPage, readConnectorPage } from './connector-page.ts';
-import { type Deeds, flashOf, flashState, type FlashWorld, openDeeds } from './flash.ts';
+import { flashOf, flashState, type FlashWorld } from './flash.ts';
 import {
   inputField,
   maySeeValues,
@@ -192,7 +193,10 @@ function pageRoutes(
     const data = await readRunDetails(settings, pathParams.parse(params).name, program);
     return runPage(data, textQuery.parse(query).log === 'warnings', now);
   });
-  show('/actions', async ({ query }, now) => actionsPage(await readActionsPage(settings, query), now));
+  show('/actions', async ({ query }, now) => {
+    const asked = actionsQuery.parse(query);
+    return actionsPage(await searchActions(settings, asked), asked, now);
+  });
   show('/targets', async (_request, now) => {
     const asked = await askTargets([...settings.publish.values()]);
     return targetsPage(asked, (await watched.overviews()).overviews, now);

@@ -1,4 +1,5 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
+import { actionVerbs } from '../app/find-run.ts';
 import { recordsRead, rowsWritten } from '../app/run-totals.ts';
 import type { readConnectorHistory } from '../app/watch-sinks.ts';
 import type { Instant } from '../core/clock.ts';
@@ -9,7 +10,6 @@ import type { DriftRow } from '../sinks/readings.ts';
 import type { RunSummary, ScopeChange } from '../sinks/ledger-reader.ts';
 import type { ActionName, NotedAction } from '../sinks/requests.ts';
 import { count, counted, duration, printable, printableWithin } from '../telemetry/format.ts';
-import { verbs } from './actions-page.ts';
 import { tookMs } from './bars.ts';
 import { chips, dayTitle, joined, list, minute, runState, searchOf, state } from './layout.ts';
 
@@ -182,7 +182,7 @@ function writtenText(written: number, read: number): string {
 
 /** Keys of records, which some details hold, are values: not every visitor may see these. */
 function actionEntry({ at, who, action, entity, detail, run }: NotedAction): Entry {
-  const [before, after = ''] = verbs[action];
+  const [before, after = ''] = actionVerbs[action];
   const did = `${before.charAt(0).toLowerCase()}${before.slice(1)} it ${after}`.trimEnd();
   const { reason } = detail;
   const why = typeof reason === 'string' ? `: “${printableWithin(reason, mostOfMessage)}”` : '';

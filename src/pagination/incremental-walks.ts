@@ -5,32 +5,23 @@ import type { Position } from '../sinks/partition.ts';
 import { rememberedKeys } from './listing-end.ts';
 import { numberedPosition } from './numbered.ts';
 import { offsetPosition } from './offset.ts';
-import {
-  floorSecond,
-  halveInner,
-  ignored,
-  shortMark,
-  timeParam,
-  walkWith,
-  type Advance,
-  type Listing,
-  type PageSeen,
-  type Pagination,
-  type PaginationStyle,
-  type SinceParam,
-} from './pagination.ts';
+import * as paging from './pagination.ts';
 
 /** A full walk of a filtered listing: only changes since then are requested. */
-export function sincePagination(full: Pagination, { name, write }: SinceParam, sinceMs: number): Pagination {
-  const boundMs = floorSecond(sinceMs);
+export function sincePagination(
+  full: paging.Pagination,
+  { name, write }: paging.SinceParam,
+  sinceMs: number,
+): paging.Pagination {
+  const boundMs = paging.floorSecond(sinceMs);
   return {
     ...full,
     request: (position) => ({ ...full.request(position), [name]: write(boundMs) }),
     advance: (position, page) =>
       // A service may filter whole records and show all their elements: the newest of them counts.
       page.changes.some((change) => change !== null && change.highestMs < boundMs)
-        ? ignored(
-            `asked for what changed since ${timeParam(boundMs)}, the API returned older records: it seems to ignore ${name}`,
+        ? paging.ignored(
+            `asked for what changed since ${paging.timeParam(boundMs)}, the API returned older records: it seems to ignore ${name}`,
           )
         : full.advance(position, page),
   };
@@ -59,21 +50,21 @@ type KeysetPosition = z.infer<typeof keysetPosition>;
  * carry it over all that changes now.
  */
 export function keysetPagination(
-  { style, maxSize }: { readonly style: PaginationStyle; readonly maxSize: number },
+  { style, maxSize }: { readonly style: paging.PaginationStyle; readonly maxSize: number },
   {
     sinceParam,
     ...options
-  }: { readonly sinceParam: SinceParam; readonly sinceMs: number } & Pick<
-    Listing,
+  }: { readonly sinceParam: paging.SinceParam; readonly sinceMs: number } & Pick<
+    paging.Listing,
     'pageLengths' | 'trustsTotal'
   >,
-): Pagination {
+): paging.Pagination {
   // The total of an answer counts the rows behind the requested bound: each bound begins to count again.
   const behindBound = style.walk({ ...options, isOrdered: true, growsOnly: false, storedRows: 0 });
 
-  function advance(position: KeysetPosition, page: PageSeen): Advance {
+  function advance(position: KeysetPosition, page: paging.PageSeen): paging.Advance {
     const fault = faultOf(position, page, sinceParam.name);
-    if (fault !== null) return ignored(fault);
+    if (fault !== null) return paging.ignored(fault);
     const step = behindBound.advance(position.inner, page);
     if (step.kind === 'restart' || step.kind === 'broken') return step;
     const inner = innerPosition.parse(step.position);
@@ -93,44 +84,44 @@ export function keysetPagination(
     return { kind: 'keyset', sinceMs, inner: { ...innerPosition.parse(behindBound.begin()), size } };
   }
 
-  return walkWith(keysetPosition, {
-    begin: () => beginAt(floorSecond(options.sinceMs), maxSize),
+  return paging.walkWith(keysetPosition, {
+    begin: () => beginAt(paging.floorSecond(options.sinceMs), maxSize),
     request: ({ sinceMs, inner }) => ({
       ...behindBound.request(inner),
       [sinceParam.name]: sinceParam.write(sinceMs),
     }),
     advance,
-    halve: (position) => halveInner(behindBound, position),
+    halve: (position) => paging.halveInner(behindBound, position),
     refused: ({ inner }, status) => behindBound.refused(inner, status),
   });
 }
 
 /** Why the values cannot come from a listing that is sorted and bounded as asked; null when they can. */
-function faultOf({ sinceMs }: KeysetPosition, page: PageSeen, sinceParam: string): string | null {
+function faultOf({ sinceMs }: KeysetPosition, page: paging.PageSeen, sinceParam: string): string | null {
   let beforeMs = Number.NEGATIVE_INFINITY;
   for (const changeMs of settledChanges(page)) {
     if (changeMs < sinceMs) {
-      return `asked for what changed since ${timeParam(sinceMs)}, the service gave ${timeParam(changeMs)}: it seems to ignore ${sinceParam}`;
+      return `asked for what changed since ${paging.timeParam(sinceMs)}, the service gave ${paging.timeParam(changeMs)}: it seems to ignore ${sinceParam}`;
     }
     if (changeMs < beforeMs) {
-      return `expected records sorted by their change, got ${timeParam(changeMs)} after ${timeParam(beforeMs)}: the service seems to ignore the sort`;
+      return `expected records sorted by their change, got ${paging.timeParam(changeMs)} after ${paging.timeParam(beforeMs)}: the service seems to ignore the sort`;
     }
     beforeMs = changeMs;
   }
   return null;
 }
 
-function nextBound({ sinceMs }: KeysetPosition, page: PageSeen): number {
+function nextBound({ sinceMs }: KeysetPosition, page: paging.PageSeen): number {
   const lastMs = settledChanges(page).at(-1);
   if (lastMs === undefined || page.marks.length < fewestToMove) return sinceMs;
-  return floorSecond(lastMs - 1000);
+  return paging.floorSecond(lastMs - 1000);
 }
 
 /**
  * Change values up to the walk's beginning, in the page's order. A record that changes while the page is made may show
  * its new value at its old place.
  */
-function settledChanges({ changes, capMs }: PageSeen): readonly number[] {
+function settledChanges({ changes, capMs }: paging.PageSeen): readonly number[] {
   return changes.flatMap((change) =>
     change !== null && change.highestMs <= capMs ? [change.highestMs] : [],
   );
@@ -157,15 +148,13 @@ type NewestFirstPosition = z.infer<typeof newestFirstPosition>;
  * Walks from the newest change down to `untilMs`: all below is known. A record that changes meanwhile comes to the
  * front, and is the next walk's.
  */
-export function newestFirstPagination(full: Pagination, options: { readonly untilMs: number }): Pagination {
-  const { untilMs } = options;
-
-  function advance(position: NewestFirstPosition, page: PageSeen): Advance {
+export function newestFirstPagination(full: paging.Pagination, untilMs: number): paging.Pagination {
+  function advance(position: NewestFirstPosition, page: paging.PageSeen): paging.Advance {
     const order = followOrder(position, page);
-    if (order.fault !== null) return ignored(order.fault);
+    if (order.fault !== null) return paging.ignored(order.fault);
     const step = full.advance(position.inner, page);
     if (step.kind === 'restart' || step.kind === 'broken') return step;
-    const tail = page.marks.slice(-rememberedKeys).map(shortMark);
+    const tail = page.marks.slice(-rememberedKeys).map(paging.shortMark);
     const next: NewestFirstPosition = {
       kind: 'newestFirst' as const,
       inner: step.position,
@@ -180,7 +169,7 @@ export function newestFirstPagination(full: Pagination, options: { readonly unti
       : { ...step, position: next };
   }
 
-  function followOrder(position: NewestFirstPosition, page: PageSeen) {
+  function followOrder(position: NewestFirstPosition, page: paging.PageSeen) {
     const known = new Set(position.recent);
     let { lastMs, hasFallen } = position;
     let isBelow = false;
@@ -188,9 +177,9 @@ export function newestFirstPagination(full: Pagination, options: { readonly unti
       // A value later than the walk's beginning may be a record that changed while the page was made, at its old place.
       if (change === null || change.highestMs > page.capMs) continue;
       const changeMs = change.highestMs;
-      const isKnown = known.has(shortMark(page.marks[index] ?? ''));
+      const isKnown = known.has(paging.shortMark(page.marks[index] ?? ''));
       if (lastMs !== null && changeMs > lastMs && !isKnown) {
-        const fault = `expected the newest first, got ${timeParam(changeMs)} after ${timeParam(lastMs)}: the service seems to ignore the sort`;
+        const fault = `expected the newest first, got ${paging.timeParam(changeMs)} after ${paging.timeParam(lastMs)}: the service seems to ignore the sort`;
         return { fault, lastMs, hasFallen, isBelow };
       }
       hasFallen ||= lastMs !== null && changeMs < lastMs;
@@ -200,11 +189,11 @@ export function newestFirstPagination(full: Pagination, options: { readonly unti
     return { fault: null, lastMs, hasFallen, isBelow };
   }
 
-  return walkWith(newestFirstPosition, {
+  return paging.walkWith(newestFirstPosition, {
     begin: () => newestFirstPosition.parse({ kind: 'newestFirst', inner: full.begin() }),
     request: ({ inner }) => full.request(inner),
     advance,
-    halve: (position) => halveInner(full, position),
+    halve: (position) => paging.halveInner(full, position),
     expired: ({ inner }, nowMs) => full.expired(inner, nowMs),
   });
 }
@@ -233,13 +222,13 @@ type CutPosition = z.infer<typeof cutPosition>;
  * end is a doubt. `isDown`: the walk itself leads down to what is known, and nothing is missing where it gets there.
  */
 export function cutPagination(
-  full: Pagination,
+  full: paging.Pagination,
   { sign, maxResults = Infinity, reversed }: NonNullable<Entity['cut']>,
   pagination: Entity['pagination'],
   isDown: boolean,
-): Pagination {
-  const walkOf = ({ isReversed, newestMs }: Pick<CutPosition, 'isReversed' | 'newestMs'>): Pagination =>
-    isReversed ? newestFirstPagination(full, { untilMs: newestMs ?? Number.NEGATIVE_INFINITY }) : full;
+): paging.Pagination {
+  const walkOf = ({ isReversed, newestMs }: Pick<CutPosition, 'isReversed' | 'newestMs'>) =>
+    isReversed ? newestFirstPagination(full, newestMs ?? Number.NEGATIVE_INFINITY) : full;
 
   function request(position: CutPosition): Params {
     const params = {
@@ -262,13 +251,13 @@ export function cutPagination(
     return (Number(asked[pageParam]) - first) * Number(asked[sizeParam ?? ''] ?? maxSize) + received;
   }
 
-  function doubted(position: CutPosition, isFull: boolean): Advance {
+  function doubted(position: CutPosition, isFull: boolean): paging.Advance {
     const said = sign?.is === undefined ? (sign?.key ?? '') : `${sign.key}: ${String(sign.is)}`;
     const doubt = { kind: 'cut', by: isFull ? `maxResults: ${maxResults}` : said } as const;
     return { kind: 'end', position, proof: { kind: 'token', isOrdered: false }, doubt };
   }
 
-  function advance(before: CutPosition, page: PageSeen): Advance {
+  function advance(before: CutPosition, page: paging.PageSeen): paging.Advance {
     const step = walkOf(before).advance(before.inner, page);
     // The service ignores the other order: the first end is all that it shows.
     if (before.isReversed && step.kind === 'broken' && step.dropWatermark) return doubted(before, false);
@@ -277,7 +266,8 @@ export function cutPagination(
     const total = page.total ?? before.total;
     const isFull = shown >= maxResults && (total ?? Infinity) > shown;
     const isCut = before.isCut || page.isCut === true || isFull;
-    const newestMs = before.isReversed ? before.newestMs : newestOf(before.newestMs, page);
+    const read = before.isReversed ? [] : settledChanges(page);
+    const newestMs = read.reduce<number | null>((newest, ms) => Math.max(ms, newest ?? ms), before.newestMs);
     const position = { ...before, inner: step.position, shown, total, isCut, newestMs };
     if (step.kind === 'continue' && !isFull) return { ...step, position };
     const isMet = step.kind === 'end' && (step.proof.kind === 'keyset' || !isCut);
@@ -293,16 +283,12 @@ export function cutPagination(
     return { kind: 'continue', position: begun, isFurther: true };
   }
 
-  return walkWith(cutPosition, {
+  return paging.walkWith(cutPosition, {
     begin: () => cutPosition.parse({ kind: 'cut', inner: full.begin() }),
     request,
     advance,
     refused: (position, status) => walkOf(position).refused(position.inner, status),
-    halve: (position) => halveInner(walkOf(position), position),
+    halve: (position) => paging.halveInner(walkOf(position), position),
     expired: (position, nowMs) => walkOf(position).expired(position.inner, nowMs),
   });
-}
-
-function newestOf(before: number | null, page: PageSeen): number | null {
-  return settledChanges(page).reduce((newest: number | null, ms) => Math.max(ms, newest ?? ms), before);
 }

@@ -1,21 +1,8 @@
 import * as z from 'zod';
 import type { Params } from '../core/records.ts';
+import type { Entity } from '../definitions/definition.ts';
 import { proofKinds, type Position, type Proof } from '../sinks/partition.ts';
-import {
-  hasGaps,
-  isShort,
-  noteGap,
-  noteWhole,
-  countMarks,
-  doubtOf,
-  pageMark,
-  shortMark,
-  walkWith,
-  type Advance,
-  type Listing,
-  type PageSeen,
-  type Pagination,
-} from './pagination.ts';
+import * as paging from './pagination.ts';
 
 /** Keys that pages are compared with. */
 export const rememberedKeys = 100;
@@ -91,12 +78,12 @@ export const pagesSoFar = {
 };
 export type PagesSoFar = z.infer<z.ZodObject<typeof pagesSoFar>>;
 type Look = NonNullable<PagesSoFar['look']>;
-type EndOfWalk = Extract<Advance, { kind: 'end' }>;
+type EndOfWalk = Extract<paging.Advance, { kind: 'end' }>;
 type OwnPosition = Position & PagesSoFar;
 
 /** An answer, with the facts that each style needs. */
 export interface ListedPage {
-  readonly seen: PageSeen;
+  readonly seen: paging.PageSeen;
   /** Whether the answer says that more follows; null: it says nothing. */
   readonly hasMore: boolean | null;
   readonly received: number;
@@ -111,18 +98,13 @@ export interface ListedPage {
   readonly distinct: number | null;
 }
 
-/** Rows of a listing that a page is requested for. */
-interface Window {
-  readonly params: Params;
-  readonly from: number;
-  /** The first row behind it. */
-  readonly to: number;
-}
-
 /** Steps of one style from page to page, up to the apparent end. Positions already count the page. */
-interface WalkToEnd<Own extends OwnPosition> extends Pick<Pagination<Own>, 'begin' | 'request' | 'halve'> {
+interface WalkToEnd<Own extends OwnPosition> extends Pick<
+  paging.Pagination<Own>,
+  'begin' | 'request' | 'halve'
+> {
   /** `isFurther`: the page has reached a row behind all others. */
-  advance(position: Own, page: ListedPage, isFurther: boolean): Advance;
+  advance(position: Own, page: ListedPage, isFurther: boolean): paging.Advance;
   /** The row at which the page of this position begins. */
   rowOf(position: Own): number;
   /**
@@ -130,21 +112,19 @@ interface WalkToEnd<Own extends OwnPosition> extends Pick<Pagination<Own>, 'begi
    * behind the records that came.
    */
   behind(position: Own): { readonly known: number; readonly row: number; readonly length: number };
-  /** The page that shows the most rows from `row` on. */
-  windowAt(position: Own, row: number, length: number): Window;
+  /** The page that shows the most rows from `row` on: its first row, and the first one behind it. */
+  windowAt(position: Own, row: number, length: number): { params: Params; from: number; to: number };
   /** Size under which the lengths of pages are kept. */
   sizeOf(position: Own): number;
   /** Nothing says that the requested page is there. */
   mayBeBehind?(position: Own): boolean;
 }
 
-/** Rules of a definition for the end of a listing. */
-export interface EndRules {
-  /** Services that filter records after they have cut a page: the default. `never`: this one does not. */
-  readonly gaps?: 'never' | undefined;
-  /** A later page that is refused with this status lies behind the last one; null: no status means that. */
-  readonly endStatus: number | null;
-}
+/**
+ * Rules of a definition for the end of a listing. `gaps`: services filter records after they have cut a page, unless
+ * that is `never`. `end`: a later page that is refused with its status lies behind the last one.
+ */
+type EndRules = Pick<Extract<Entity['pagination'], { kind: 'offset' | 'page' }>, 'gaps' | 'end'>;
 
 /**
  * The end of a listing whose pages are cut by their place. A service may leave records out after it has cut a page, so
@@ -156,12 +136,12 @@ export interface EndRules {
 export function walkToEnd<Own extends OwnPosition>(
   schema: z.ZodType<Own>,
   walk: WalkToEnd<Own>,
-  { pageLengths, storedRows, trustsTotal, growsOnly }: Listing,
-  { gaps, endStatus }: EndRules,
-): Pagination {
-  const countDistinct = countMarks();
+  { pageLengths, storedRows, trustsTotal, growsOnly }: paging.Listing,
+  { gaps, end }: EndRules,
+): paging.Pagination {
+  const countDistinct = paging.countMarks();
 
-  function advance(before: Own, seen: PageSeen): Advance {
+  function advance(before: Own, seen: paging.PageSeen): paging.Advance {
     const { look } = before;
     if (look?.isUp === 'asked') return goLook(before, { ...look, isUp: 'shown' });
     if (isLooking(look) && look.isUp === 'unasked' && mayBeDown(before, seen)) {
@@ -188,7 +168,7 @@ export function walkToEnd<Own extends OwnPosition>(
       const begun = { pageMark: page.mark, found: 'nothing', isUp: 'unasked' } as const;
       return goLook(position, { row, length, from, ...begun, ...ended });
     }
-    noteGap(pageLengths);
+    paging.noteGap(pageLengths);
     const { row, length: known } = walk.behind(position);
     // Behind a first page that was short, the length of a page was not known.
     const length = known < fewestSure ? Math.max(known, look.length) : known;
@@ -202,7 +182,7 @@ export function walkToEnd<Own extends OwnPosition>(
   }
 
   /** A page behind the apparent end. */
-  function lookOn(position: Own, look: Look, page: ListedPage): Advance {
+  function lookOn(position: Own, look: Look, page: ListedPage): paging.Advance {
     const known = [position.firstMark, position.pageMark, look.pageMark];
     const isNew = page.added > 0 && !known.includes(page.mark);
     const { to } = walk.windowAt(position, look.row, look.length);
@@ -228,12 +208,12 @@ export function walkToEnd<Own extends OwnPosition>(
     return goLook({ ...position, recent }, next, 2 * page.added > page.received);
   }
 
-  function goLook(position: Own, look: Look, isFurther = false): Advance {
+  function goLook(position: Own, look: Look, isFurther = false): paging.Advance {
     return { kind: 'continue', position: { ...position, look }, isFurther };
   }
 
   /** Refusals are an end like any other, but not where the whole service fails, or where rows would be deleted. */
-  function mayBeDown(position: Own, { refusal }: PageSeen): boolean {
+  function mayBeDown(position: Own, { refusal }: paging.PageSeen): boolean {
     return refusal === 'failed' || (refusal === 'refused' && storedRows > shownBy(position));
   }
 
@@ -245,33 +225,38 @@ export function walkToEnd<Own extends OwnPosition>(
     // A total that is too low may agree with a short page in the middle.
     if (isCounted(position) && (added === 0 || kind === 'single')) return true;
     if (isGapless() && seen.refusal !== 'failed') return true;
-    return kind === 'single' && shown >= storedRows && isShort(pageLengths, walk.sizeOf(position), shown);
+    return (
+      kind === 'single' && shown >= storedRows && paging.isShort(pageLengths, walk.sizeOf(position), shown)
+    );
   }
 
   function isGapless(): boolean {
-    return gaps === 'never' && !hasGaps(pageLengths);
+    return gaps === 'never' && !paging.hasGaps(pageLengths);
   }
 
-  function endOf(position: Own, { proof, ...end }: Omit<EndOfWalk, 'kind' | 'position' | 'reach'>): Advance {
+  function endOf(
+    position: Own,
+    { proof, ...more }: Omit<EndOfWalk, 'kind' | 'position' | 'reach'>,
+  ): paging.Advance {
     const shown = shownBy(position);
     if (proof.kind === 'single' && position.pages > 0) {
-      noteWhole(pageLengths, { size: walk.sizeOf(position), records: shown });
+      paging.noteWhole(pageLengths, { size: walk.sizeOf(position), records: shown });
     }
     return {
-      ...end,
+      ...more,
       ...(isShuffled(position, proof) ? { doubt: { kind: 'shuffled' } as const } : {}),
       kind: 'end',
       position: { ...position, look: null },
       proof: isCounted(position) ? { ...proof, isCounted: true } : proof,
       reach: position.furthest,
-      ...doubtOf(position.total ?? undefined, shown),
+      ...paging.doubtOf(position.total ?? undefined, shown),
     };
   }
 
-  function read(before: Own, seen: PageSeen): ListedPage {
+  function read(before: Own, seen: paging.PageSeen): ListedPage {
     const short: string[] = [];
     // Hashed only where they are needed: of a long page, the first and the last ones.
-    const markAt = (index: number): string => (short[index] ??= shortMark(seen.marks[index] ?? ''));
+    const markAt = (index: number): string => (short[index] ??= paging.shortMark(seen.marks[index] ?? ''));
     const allMarks = (): string[] => seen.marks.map((_, index) => markAt(index));
     const distinct = countDistinct(isFirst(before) ? 0 : before.distinct, seen.marks);
     const countFresh = (): number => {
@@ -287,7 +272,7 @@ export function walkToEnd<Own extends OwnPosition>(
       get marks() {
         return allMarks();
       },
-      mark: pageMark(seen.marks),
+      mark: paging.pageMark(seen.marks),
       added: isExact ? distinct - (isFirst(before) ? 0 : (before.distinct ?? 0)) : countFresh(),
       distinct,
     };
@@ -315,7 +300,7 @@ export function walkToEnd<Own extends OwnPosition>(
     };
   }
 
-  return walkWith(schema, {
+  return paging.walkWith(schema, {
     begin: () => walk.begin(),
     request: (position) => {
       const { look } = position;
@@ -327,7 +312,7 @@ export function walkToEnd<Own extends OwnPosition>(
       if (position.look?.isUp === 'asked') return null;
       if (isLooking(position.look)) return 'empty';
       if (walk.rowOf(position) === 0) return null;
-      if (status !== null && status === endStatus) return 'empty';
+      if (status !== null && typeof end === 'object' && status === end.status) return 'empty';
       if (status !== null && status >= 500) return null;
       const isMet = position.total !== null && position.total <= shownBy(position);
       return isMet || walk.mayBeBehind?.(position) === true ? 'empty' : 'perhapsEmpty';

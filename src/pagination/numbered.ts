@@ -1,15 +1,5 @@
 import * as z from 'zod';
-import {
-  readFlag,
-  isLastByLength,
-  noteFollowed,
-  noteLength,
-  noteGap,
-  type Advance,
-  type Listing,
-  type Pagination,
-  type PaginationStyle,
-} from './pagination.ts';
+import * as paging from './pagination.ts';
 import {
   count,
   remember,
@@ -17,18 +7,21 @@ import {
   walkToEnd,
   type ListedPage,
   pagesSoFar,
-  type EndRules,
   shownBy,
   rememberedKeys,
 } from './listing-end.ts';
 import type { Params } from '../core/records.ts';
+import type { Entity } from '../definitions/definition.ts';
+
+type NumberedRules = Extract<Entity['pagination'], { kind: 'page' }>;
 
 /** Completeness rests on a fixed order, or on a total: see `numberedPagination`. */
-export function numberedStyle(rules: NumberedRules, flagKeys: readonly string[]): PaginationStyle {
+export function numberedStyle(rules: NumberedRules): paging.PaginationStyle {
+  const { flagKeys } = rules;
   return {
     restsOnOrder: true,
     walk: (listing) => numberedPagination(rules, listing),
-    readNext: (answer) => (flagKeys.length === 0 ? null : readFlag(flagKeys, answer)),
+    readNext: (answer) => (flagKeys.length === 0 ? null : paging.readFlag(flagKeys, answer)),
   };
 }
 
@@ -44,10 +37,16 @@ export function numberedStyle(rules: NumberedRules, flagKeys: readonly string[])
  *   listing that only grows, nothing leaves between two pages, and page follows page.
  * - Otherwise, and wherever pages contradict what is expected of them, page follows page.
  */
-function numberedPagination(rules: NumberedRules, listing: Listing): Pagination {
+function numberedPagination(rules: NumberedRules, listing: paging.Listing): paging.Pagination {
   const { pageLengths } = listing;
+  const { pageParam, first, sizeParam } = rules;
+  /** Parameters that ask for a page, counted from 0, of so many records. */
+  const ask = (page: number, size: number): Params => ({
+    [pageParam]: first + page,
+    ...(sizeParam === null ? {} : { [sizeParam]: size }),
+  });
 
-  function advance(before: NumberedPosition, page: ListedPage): Advance {
+  function advance(before: NumberedPosition, page: ListedPage): paging.Advance {
     const hasSaidMore = before.hasSaidMore || page.hasMore === true;
     const isBackwards = before.phase === 'up' || before.phase === 'down';
     const strays = isBackwards ? 0 : before.strays;
@@ -57,14 +56,15 @@ function numberedPagination(rules: NumberedRules, listing: Listing): Pagination 
     if (step.kind !== 'continue') return step;
     const isFollowed = before.pages === 1 && page.added > 0;
     const followed = isFollowed
-      ? noteFollowed(pageLengths, { size: rules.maxSize, records: before.length })
+      ? paging.noteFollowed(pageLengths, { size: rules.maxSize, records: before.length })
       : {};
     return { ...step, isFurther: page.added > 0, ...followed };
   }
 
   const walk = {
-    begin: () => beginNumbered(rules.maxSize, rules.isFixed),
-    request: ({ page, size }: NumberedPosition) => rules.ask(page, size),
+    // Without a parameter for it, pages hold `maxSize` records.
+    begin: () => beginNumbered(rules.maxSize, sizeParam === null),
+    request: ({ page, size }: NumberedPosition) => ask(page, size),
     advance,
     rowOf: ({ page, size, isFixed, length }: NumberedPosition) =>
       page * (isFixed ? Math.max(size, length) : size),
@@ -75,7 +75,7 @@ function numberedPagination(rules: NumberedRules, listing: Listing): Pagination 
         : placeWindow(row, length);
       return {
         // In another size, the numbers could mean other rows.
-        params: rules.ask(page, isFixed ? asked : size),
+        params: ask(page, isFixed ? asked : size),
         from: page * size,
         to: (page + 1) * size,
       };
@@ -120,12 +120,12 @@ const stepOf: Readonly<Record<NumberedPosition['phase'], typeof nextPlain>> = {
 function nextFirst(
   position: NumberedPosition,
   answer: ListedPage,
-  { pageLengths, storedRows, isOrdered, growsOnly }: Listing,
+  { pageLengths, storedRows, isOrdered, growsOnly }: paging.Listing,
   rules: NumberedRules,
-): Advance {
+): paging.Advance {
   const { size, total } = position;
   const { seen, received, hasMore, mark } = answer;
-  const known = noteLength(pageLengths, size, seen);
+  const known = paging.noteLength(pageLengths, size, seen);
   if (hasMore === false && (total === null || total <= received)) {
     return endNumbered(position, true, { isSingle: true });
   }
@@ -142,9 +142,10 @@ function nextFirst(
   const isLikeStored = received >= storedRows;
   // A total may count the page alone: then the largest pages are where the service cuts them.
   const isAll = total === received && received < Math.min(size, known.records);
-  const honoursSize = !position.isFixed && rules.honoursSize;
+  const honoursSize = !position.isFixed && rules.honoursSize === true;
   const isShort =
-    (total === null || total <= received) && isLastByLength(pageLengths, seen, known, { size, honoursSize });
+    (total === null || total <= received) &&
+    paging.isLastByLength(pageLengths, seen, known, { size, honoursSize });
   if (hasMore === null && isLikeStored && (isAll || isShort)) {
     const lastPage = { size, records: received };
     return endNumbered(position, true, { isSingle: true, ...(isAll ? {} : { lastPage }) });
@@ -168,19 +169,6 @@ function nextFirst(
   return total === null && !isFixed && received > 2 && !growsOnly
     ? overlapFrom(next)
     : goTo({ ...next, phase: 'plain', page: 1 });
-}
-
-/** A service that numbers its pages. */
-export interface NumberedRules extends EndRules {
-  /** Records of a page that are asked for at most. */
-  readonly maxSize: number;
-  /** Pages hold `maxSize` records, whatever size is requested. */
-  readonly isFixed: boolean;
-  readonly honoursSize: boolean;
-  /** A page that was shown before means the end. */
-  readonly endsByRepeat: boolean;
-  /** Parameters that ask for a page, counted from 0, of so many records. */
-  readonly ask: (page: number, size: number) => Params;
 }
 
 /**
@@ -231,7 +219,7 @@ function beginNumbered(size: number, isFixed: boolean): NumberedPosition {
   return numberedPosition.parse({ kind: 'numbered', size, isFixed });
 }
 
-function goTo(position: NumberedPosition): Advance {
+function goTo(position: NumberedPosition): paging.Advance {
   return { kind: 'continue', position, isFurther: false };
 }
 
@@ -239,7 +227,7 @@ function goTo(position: NumberedPosition): Advance {
 function beginPlain(
   position: NumberedPosition,
   changed: Partial<Pick<NumberedPosition, 'size' | 'isFixed'>> = {},
-): Advance {
+): paging.Advance {
   return goTo({
     ...position,
     ...changed,
@@ -261,8 +249,10 @@ function beginPlain(
 function endNumbered(
   position: NumberedPosition,
   isOrdered: boolean,
-  more: Pick<Extract<Advance, { kind: 'end' }>, 'doubt' | 'lastPage'> & { readonly isSingle?: boolean } = {},
-): Advance {
+  more: Pick<Extract<paging.Advance, { kind: 'end' }>, 'doubt' | 'lastPage'> & {
+    readonly isSingle?: boolean;
+  } = {},
+): paging.Advance {
   const { isSingle = false, ...rest } = more;
   return { kind: 'end', position, proof: { kind: isSingle ? 'single' : 'seam', isOrdered }, ...rest };
 }
@@ -304,7 +294,11 @@ function placeFrom(from: number, row: number, length: number) {
  * Each page begins with a record that is known: while records only leave or move to the end, all behind it is still
  * ahead of the walk.
  */
-function nextOverlapping(position: NumberedPosition, answer: ListedPage, { isOrdered }: Listing): Advance {
+function nextOverlapping(
+  position: NumberedPosition,
+  answer: ListedPage,
+  { isOrdered }: paging.Listing,
+): paging.Advance {
   const { page, size, length, recent, pages } = position;
   const { received, marks, mark, hasMore } = answer;
   if (received > size) return beginPlain(position, { isFixed: true, size: length });
@@ -346,7 +340,7 @@ function nextOverlapping(position: NumberedPosition, answer: ListedPage, { isOrd
   });
 }
 
-function overlapFrom(position: NumberedPosition): Advance {
+function overlapFrom(position: NumberedPosition): paging.Advance {
   const { row, length } = position;
   const shared = Math.max(1, Math.min(overlap, Math.floor(length / 15), row));
   const placed = placeFrom(row - shared, row, length);
@@ -363,9 +357,9 @@ function overlapFrom(position: NumberedPosition): Advance {
 function nextPlain(
   position: NumberedPosition,
   answer: ListedPage,
-  listing: Listing,
+  listing: paging.Listing,
   rules: NumberedRules,
-): Advance {
+): paging.Advance {
   const { received, mark, added, hasMore } = answer;
   const { page, size, total } = position;
   // The service leaves records out of its pages, or this page has just lost them all.
@@ -374,7 +368,7 @@ function nextPlain(
   // With a size that has changed, records of the short page would have come before.
   const isCut = position.short > 0 && (position.isShortNew || position.rounds >= mostSizes);
   const isUneven = received !== position.length || position.short !== position.length;
-  if (isCut && isUneven) noteGap(listing.pageLengths);
+  if (isCut && isUneven) paging.noteGap(listing.pageLengths);
   const isFixed = position.isFixed || received > size || isCut;
   const isShort = received < (isFixed ? Math.max(position.length, received) : size);
   if (!isFixed && position.short > 0) return beginSmaller(position, position.short);
@@ -394,7 +388,7 @@ function nextPlain(
   // The next page may begin at a row further behind than this one ends.
   const isSkipping =
     (isShort && !isFixed && (page === 0 ? !isCapped : added < received)) ||
-    (isFixed && !rules.isFixed && page > 0 && received !== position.length) ||
+    (isFixed && rules.sizeParam !== null && page > 0 && received !== position.length) ||
     (isCut && !position.isShortNew);
   const isDisturbed = position.isDisturbed || isSkipping;
   if (hasMore === false || (isShort && total !== null && total <= shownBy(position) && hasMore === null)) {
@@ -422,9 +416,9 @@ function nextPlain(
 function nextWithoutNew(
   position: NumberedPosition,
   { received, mark, hasMore }: ListedPage,
-  listing: Listing,
+  listing: paging.Listing,
   rules: NumberedRules,
-): Advance {
+): paging.Advance {
   const { page, size, total } = position;
   const isAgain = received > 0 && (mark === position.pageMark || mark === position.firstMark);
   if (page === 0 && isAgain) return endNumbered(position, true, { isSingle: true });
@@ -453,26 +447,26 @@ function nextWithoutNew(
 }
 
 /** The service gives pages of `received` records by now. Half the size at least, so that calls double at most. */
-function beginSmaller(position: NumberedPosition, received: number): Advance {
+function beginSmaller(position: NumberedPosition, received: number): paging.Advance {
   const { size, rounds } = position;
   const smaller = Math.max(1, Math.floor(size / 2), Math.min(received, size - 1));
   return beginPlain({ ...position, rounds: rounds + 1 }, { size: smaller });
 }
 
 /** The first page was all. A page that was cut could be whole by now, because rows have left. */
-function isFirstAll(position: NumberedPosition, { maxSize, isFixed }: NumberedRules): boolean {
+function isFirstAll(position: NumberedPosition, { maxSize, sizeParam }: NumberedRules): boolean {
   const { page, length, total, isSteady, hasAskedAgain, hasSaidMore, strays } = position;
   if (page !== 1 || length >= maxSize || hasAskedAgain || hasSaidMore || strays > 0) return false;
-  return isFixed || (total === null ? length === 1 : isSteady && total === length);
+  return sizeParam === null || (total === null ? length === 1 : isSteady && total === length);
 }
 
 /** Ends behind the last page. `isAgain`: its records had come before. */
 function endPlain(
   position: NumberedPosition,
   isAgain: boolean,
-  { growsOnly }: Listing,
+  { growsOnly }: paging.Listing,
   rules: NumberedRules,
-): Advance {
+): paging.Advance {
   const { total, size } = position;
   const shown = shownBy(position);
   if (total !== null && total > shown) {
@@ -484,7 +478,7 @@ function endPlain(
     const smaller = Math.floor(size / 2);
     return goTo({ ...asking, length: size, size: smaller, page: Math.floor(shown / smaller), pageMark: '' });
   }
-  const isEnd = !isAgain || total !== null || rules.endsByRepeat;
+  const isEnd = !isAgain || total !== null || rules.end === 'repeats';
   if (!isEnd) return endNumbered(position, false, { doubt: { kind: 'repeats' } });
   const isSingle = isFirstAll(position, rules);
   const isOrdered = growsOnly && !position.isDisturbed;
@@ -503,7 +497,7 @@ const mostRounds = 4;
  * Towards the end: from the page that the total takes for the last one on, until one is not full. Whatever contradicts
  * the total, or shows that the size is not heard, is left to a walk forwards.
  */
-function nextUp(position: NumberedPosition, { marks, mark, hasMore }: ListedPage): Advance {
+function nextUp(position: NumberedPosition, { marks, mark, hasMore }: ListedPage): paging.Advance {
   const { page, length, pageMark, firstMark, stopAt } = position;
   const received = marks.length;
   const total = position.total ?? 0;
@@ -544,7 +538,7 @@ function nextUp(position: NumberedPosition, { marks, mark, hasMore }: ListedPage
  * front of a page, the page ends where the one behind it begins; a known record shows that one has, and then what
  * stands at the end now is read as well.
  */
-function nextDown(position: NumberedPosition, { marks, mark }: ListedPage): Advance {
+function nextDown(position: NumberedPosition, { marks, mark }: ListedPage): paging.Advance {
   const { page, length, recent, tail, stopAt, firstMark } = position;
   const received = marks.length;
   if (received > length) return beginPlain(position, { isFixed: true });
@@ -564,7 +558,7 @@ function nextDown(position: NumberedPosition, { marks, mark }: ListedPage): Adva
   return page === 0 || marks.some((one) => stopAt.includes(one)) ? endRound(next) : goTo(next);
 }
 
-function endRound(position: NumberedPosition): Advance {
+function endRound(position: NumberedPosition): paging.Advance {
   const { reach, length, rounds, tail, distinct, isDisturbed } = position;
   const total = position.total ?? 0;
   const isGrown = total > reach;

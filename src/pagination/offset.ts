@@ -2,16 +2,7 @@ import type { Entity } from '../definitions/definition.ts';
 import type { PageLength } from '../sinks/partition.ts';
 import { count, pagesSoFar, remember, shortestLook, shownBy, walkToEnd } from './listing-end.ts';
 import type { ListedPage } from './listing-end.ts';
-import {
-  isLastByLength,
-  noteFollowed,
-  noteLength,
-  type PageLengths,
-  type Advance,
-  type Listing,
-  type Pagination,
-  type PaginationStyle,
-} from './pagination.ts';
+import * as paging from './pagination.ts';
 import * as z from 'zod';
 
 type OffsetRules = Extract<Entity['pagination'], { kind: 'offset' }>;
@@ -19,14 +10,14 @@ type OffsetRules = Extract<Entity['pagination'], { kind: 'offset' }>;
 const stepBack = 20;
 
 type Step =
-  | Exclude<Advance, { kind: 'continue' }>
+  | Exclude<paging.Advance, { kind: 'continue' }>
   | { readonly kind: 'continue'; readonly position: OffsetPosition; readonly followed?: PageLength };
 
 /**
  * Answers say nothing about the next page: the walk itself must find out whether it met everything. A total saves it
  * calls; one that is higher than the number of received records puts its end in doubt.
  */
-export function offsetStyle(rules: OffsetRules): PaginationStyle {
+export function offsetStyle(rules: OffsetRules): paging.PaginationStyle {
   return {
     restsOnOrder: true,
     walk: (listing) => offsetPagination(rules, listing),
@@ -40,12 +31,12 @@ export function offsetStyle(rules: OffsetRules): PaginationStyle {
  * 100 of the walk (the seam). While rows only vanish, or move to the end, everything behind a known record is still
  * ahead of the walk: with a fixed order the unbroken seam is a proof.
  */
-function offsetPagination(rules: OffsetRules, listing: Listing): Pagination {
-  const { maxSize, offsetParam, sizeParam, gaps, end } = rules;
+function offsetPagination(rules: OffsetRules, listing: paging.Listing): paging.Pagination {
+  const { maxSize, offsetParam, sizeParam } = rules;
   const walk = {
     begin: () => offsetPosition.parse({ kind: 'offset', offset: 0, size: maxSize }),
     request: ({ offset, size }: OffsetPosition) => ({ [sizeParam]: size, [offsetParam]: offset }),
-    advance: (position: OffsetPosition, page: ListedPage, isFurther: boolean): Advance => {
+    advance: (position: OffsetPosition, page: ListedPage, isFurther: boolean): paging.Advance => {
       const step =
         position.pages === 0
           ? nextFirst(position, page, listing, rules)
@@ -74,25 +65,24 @@ function offsetPagination(rules: OffsetRules, listing: Listing): Pagination {
       return size < 2 ? null : { ...position, size, longest: Math.min(size, position.longest), before: 0 };
     },
   };
-  const endStatus = typeof end === 'object' ? end.status : null;
-  return walkToEnd(offsetPosition, walk, listing, { gaps, endStatus });
+  return walkToEnd(offsetPosition, walk, listing, rules);
 }
 
 /** After the first page: it ends the walk where it shows all of the listing. */
 function nextFirst(
   position: OffsetPosition,
   page: ListedPage,
-  { pageLengths, storedRows, isOrdered }: Listing,
+  { pageLengths, storedRows, isOrdered }: paging.Listing,
   { totalCountsListing, honoursSize }: OffsetRules,
 ): Step {
   const { received } = page;
-  const known = noteLength(pageLengths, position.size, page.seen);
+  const known = paging.noteLength(pageLengths, position.size, page.seen);
   if (received === 0) return endOf({ ...position, isSingle: true }, page, isOrdered);
   // Stored rows of the listing existed once: a page that shows fewer of them may have been cut. Unless the service
   // documents it, a total may count the page alone: then the largest pages are where the service cuts them.
   const isTotalSure = totalCountsListing === true || received < known.records;
   const isAll = isTotalSure && isAllOf(position, page);
-  const isShort = isLastByLength(pageLengths, page.seen, known, { size: position.size, honoursSize });
+  const isShort = paging.isLastByLength(pageLengths, page.seen, known, { size: position.size, honoursSize });
   return received >= storedRows && (isAll || isShort)
     ? endOf({ ...position, isSingle: true }, page, isOrdered, !isAll)
     : { kind: 'continue', position: { ...stepForward(position, page), isSingle: true } };
@@ -101,12 +91,12 @@ function nextFirst(
 function nextLater(
   position: OffsetPosition,
   page: ListedPage,
-  { pageLengths, isOrdered }: Listing,
+  { pageLengths, isOrdered }: paging.Listing,
   { honoursSize, gaps }: OffsetRules,
 ): Step {
   const { received } = page;
   const { size } = position;
-  const known = noteLength(pageLengths, size, page.seen);
+  const known = paging.noteLength(pageLengths, size, page.seen);
   if (received === 0) {
     if (position.expected === 0) return endOf(position, page, isOrdered);
     // A smaller page may show nothing of the known records, where a service leaves most records out of its pages.
@@ -115,8 +105,7 @@ function nextLater(
       : seamLost(position);
   }
   if (position.expected === 0) {
-    const step = behindTheEnd(position, page, pageLengths);
-    return step === null ? endOf({ ...position, isTorn: true }, page, isOrdered) : step;
+    return behindTheEnd(position, page, pageLengths) ?? endOf({ ...position, isTorn: true }, page, isOrdered);
   }
   const recent = new Set(position.recent);
   if (!recent.has(page.markAt(0))) return seamLost(position);
@@ -133,7 +122,7 @@ function nextLater(
   const hasNewKey = page.seen.marks.some((_, index) => !recent.has(page.markAt(index)));
   // Noted before the length is judged: once more has come after a page, a page as long does not end a walk.
   const followed = hasNewKey ? noteMore(position, pageLengths) : {};
-  const isShort = isLastByLength(pageLengths, page.seen, known, {
+  const isShort = paging.isLastByLength(pageLengths, page.seen, known, {
     size,
     // In the middle of a listing a page may be short because the service has left records out of it.
     honoursSize: honoursSize === true && (gaps === 'never' || !hasNewKey),
@@ -154,8 +143,8 @@ function nextLater(
 }
 
 /** The page before is not the last one. */
-function noteMore({ size, before }: OffsetPosition, pageLengths: PageLengths) {
-  return before > 0 ? noteFollowed(pageLengths, { size, records: before }) : {};
+function noteMore({ size, before }: OffsetPosition, pageLengths: paging.PageLengths) {
+  return before > 0 ? paging.noteFollowed(pageLengths, { size, records: before }) : {};
 }
 
 /** `isByLength`: it is the last page because it is short. */
@@ -164,7 +153,7 @@ function endOf(
   page: ListedPage,
   isOrdered: boolean,
   isByLength = false,
-): Extract<Advance, { kind: 'end' }> {
+): Extract<paging.Advance, { kind: 'end' }> {
   return {
     kind: 'end',
     position: { ...position, pages: position.pages + 1, offset: position.offset + page.received },
@@ -194,33 +183,27 @@ function isTailOf(position: OffsetPosition, page: ListedPage): boolean {
  * Handles records where none were expected: the overlapping page was cut just behind its known records, which are read
  * again with half the overlap. Null: the service repeats known records.
  */
-function behindTheEnd(position: OffsetPosition, page: ListedPage, pageLengths: PageLengths): Step | null {
+function behindTheEnd(
+  position: OffsetPosition,
+  page: ListedPage,
+  pageLengths: paging.PageLengths,
+): Step | null {
   const expected = position.isProbe ? Math.floor(position.overlap / 2) : 0;
   if (expected === 0 && page.added === 0) return null;
-  if (expected === 0 && position.longest > 1) {
-    // The page before had one record only, others have more.
-    return {
-      kind: 'continue',
-      position: { ...stepForward(position, page), isTorn: true, isSingle: false },
-      ...noteMore(position, pageLengths),
-    };
-  }
-  if (expected === 0) {
+  if (expected === 0 && position.longest <= 1) {
     const why =
       'the API gives one record a page; such pages cannot overlap, so records between them could be missed';
     return { kind: 'broken', code: 'PAGING_BROKEN', why, dropWatermark: false };
   }
+  const next =
+    expected === 0
+      ? // The page before had one record only, others have more.
+        { ...stepForward(position, page), isTorn: true }
+      : { ...position, offset: position.offset - expected, expected, overlap: expected, isProbe: false };
   return {
     kind: 'continue',
+    position: { ...next, isSingle: false },
     ...noteMore(position, pageLengths),
-    position: {
-      ...position,
-      offset: position.offset - expected,
-      expected,
-      overlap: expected,
-      isProbe: false,
-      isSingle: false,
-    },
   };
 }
 

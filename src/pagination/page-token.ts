@@ -1,32 +1,10 @@
 import * as z from 'zod';
 import type { ErrorCode } from '../core/errors.ts';
-import { isJsonObject, valueAtKey, type JsonValue } from '../core/json.ts';
+import { isJsonObject, valueAtKey } from '../core/json.ts';
 import type { Entity } from '../definitions/definition.ts';
 import { convertValue } from '../definitions/params.ts';
 import type { Proof } from '../sinks/partition.ts';
-import {
-  readFlag,
-  readToken,
-  countMarks,
-  doubtOf,
-  halveInner,
-  isLastByLength,
-  lengthsOf,
-  noteFollowed,
-  noteLength,
-  noteWhole,
-  pageMark,
-  shortMark,
-  walkWith,
-  type Advance,
-  type Listing,
-  type NextPage,
-  type PageAnswer,
-  type PageSeen,
-  type Pagination,
-  type PaginationStyle,
-  type UnreadableNext,
-} from './pagination.ts';
+import * as paging from './pagination.ts';
 
 type PageTokenRules = Extract<Entity['pagination'], { kind: 'pageToken' }>;
 interface TokenRules extends Pick<PageTokenRules, 'tokenParam' | 'sizeParam' | 'maxSize' | 'totalKeys'> {
@@ -62,18 +40,18 @@ const tokenPosition = z.object({
 type TokenPosition = z.infer<typeof tokenPosition>;
 
 /** The response's own flag says that more follows, and a token names the next request. */
-export function pageTokenStyle(rules: PageTokenRules): PaginationStyle {
+export function pageTokenStyle(rules: PageTokenRules): paging.PaginationStyle {
   return {
     restsOnOrder: false,
     walk: (listing) => pageTokenPagination(rules, listing),
-    readNext: (answer) => readToken(rules, answer),
+    readNext: (answer) => paging.readToken(rules, answer),
   };
 }
 
 /** Walks by an opaque token. Only the response's own flag ends the walk: short and empty pages say nothing. */
-export function pageTokenPagination(rules: TokenRules, { trustsTotal }: Pick<Listing, 'trustsTotal'>) {
-  const countDistinct = countMarks();
-  return walkWith(tokenPosition, {
+export function pageTokenPagination(rules: TokenRules, { trustsTotal }: Pick<paging.Listing, 'trustsTotal'>) {
+  const countDistinct = paging.countMarks();
+  return paging.walkWith(tokenPosition, {
     begin: () => tokenPosition.parse({ kind: 'pageToken', size: rules.maxSize }),
     request: ({ token, size }) => ({
       ...(rules.sizeParam !== null && size !== null ? { [rules.sizeParam]: size } : {}),
@@ -82,7 +60,7 @@ export function pageTokenPagination(rules: TokenRules, { trustsTotal }: Pick<Lis
     advance: (before, { total, ...page }) => {
       const distinct =
         trustsTotal && rules.totalKeys.length > 0
-          ? countDistinct(before.distinct, page.marks.map(shortMark))
+          ? countDistinct(before.distinct, page.marks.map(paging.shortMark))
           : null;
       const shown = distinct ?? (before.shown === null ? null : before.shown + page.marks.length);
       const seen = trustsTotal && total !== undefined ? { ...page, total } : page;
@@ -105,7 +83,7 @@ export function pageTokenPagination(rules: TokenRules, { trustsTotal }: Pick<Lis
   });
 }
 
-function advance(position: TokenPosition, page: PageSeen): Advance {
+function advance(position: TokenPosition, page: paging.PageSeen): paging.Advance {
   const pages = position.pages + 1;
   if (page.next === null) {
     return broken('BODY_INVALID', 'the response does not say whether another page follows');
@@ -116,8 +94,9 @@ function advance(position: TokenPosition, page: PageSeen): Advance {
     return {
       kind: 'end',
       position: { ...position, pages, token: null },
-      proof: proofOf(position),
-      ...doubtOf(page.total, position.shown),
+      // A token that only counted pages keeps no place.
+      proof: proofOf(position, !position.isNumbered),
+      ...paging.doubtOf(page.total, position.shown),
     };
   }
   if (token === null || token === '') {
@@ -129,11 +108,11 @@ function advance(position: TokenPosition, page: PageSeen): Advance {
       `a page token of ${token.length} characters, at most ${maxTokenChars} can be kept`,
     );
   }
-  const tokenMark = shortMark(token);
+  const tokenMark = paging.shortMark(token);
   if (token === position.token || tokenMark === position.milestone) {
     return broken('PAGING_BROKEN', 'the API returned a page token that it had returned before');
   }
-  const thisPage = pageMark(page.marks);
+  const thisPage = paging.pageMark(page.marks);
   if (thisPage !== '' && thisPage === position.pageMark) {
     return broken('PAGING_BROKEN', 'another page token brought exactly the same page');
   }
@@ -157,13 +136,13 @@ function advance(position: TokenPosition, page: PageSeen): Advance {
   };
 }
 
-/** The service kept the place, unless a token only counted pages: then a steady total has to agree. */
-function proofOf({ isNumbered, distinct, total }: TokenPosition): Proof {
+/** Where the service has not kept the place, a steady total has to agree. */
+function proofOf({ distinct, total }: TokenPosition, isOrdered: boolean, needsTotal = !isOrdered): Proof {
   const isCounted = total !== null && distinct === total;
-  return { kind: 'token', isOrdered: !isNumbered, ...(isNumbered && isCounted ? { isCounted } : {}) };
+  return { kind: 'token', isOrdered, ...(needsTotal && isCounted ? { isCounted } : {}) };
 }
 
-function broken(code: ErrorCode, why: string): Advance {
+function broken(code: ErrorCode, why: string): paging.Advance {
   return { kind: 'broken', code, why, dropWatermark: false };
 }
 
@@ -181,43 +160,36 @@ const lastRecordPosition = z.object({
 type LastRecordPosition = z.infer<typeof lastRecordPosition>;
 
 /** A field of a page's last record is the token of the next one; the answer's flag, or an empty page, is the end. */
-export function lastRecordStyle(rules: LastRecordRules): PaginationStyle {
+export function lastRecordStyle(rules: LastRecordRules): paging.PaginationStyle {
+  const { field, flagKeys, tokenType } = rules;
   return {
     restsOnOrder: false,
     walk: (listing) => lastRecordPagination(rules, listing),
-    readNext: (answer, lastRecord) => readNext(rules, answer, lastRecord),
+    readNext: (answer, lastRecord) => {
+      const flag = paging.readFlag(flagKeys, answer);
+      if ('fault' in flag) return flag;
+      const last = flag.hasMore === false ? undefined : lastRecord();
+      if (last === undefined) return flag;
+      const value = isJsonObject(last) ? (valueAtKey(last, field) ?? null) : null;
+      const token = convertValue('string', value === '' ? null : convertValue(tokenType, value));
+      if (typeof token === 'string') return { ...flag, token };
+      const expected = tokenType === 'integer' ? 'a whole number' : 'text or a whole number';
+      return { fault: `expected ${expected} at ${field} of the last record, which asks for the next page` };
+    },
   };
-}
-
-function readNext(
-  { field, flagKeys, tokenType }: LastRecordRules,
-  answer: PageAnswer,
-  lastRecord: () => JsonValue | undefined,
-): NextPage | UnreadableNext {
-  const flag = readFlag(flagKeys, answer);
-  if ('fault' in flag) return flag;
-  const last = flag.hasMore === false ? undefined : lastRecord();
-  if (last === undefined) return flag;
-  const value = isJsonObject(last) ? (valueAtKey(last, field) ?? null) : null;
-  const token = convertValue('string', value === '' ? null : convertValue(tokenType, value));
-  if (typeof token !== 'string') {
-    const expected = tokenType === 'integer' ? 'a whole number' : 'text or a whole number';
-    return { fault: `expected ${expected} at ${field} of the last record, which asks for the next page` };
-  }
-  return { ...flag, token };
 }
 
 /**
  * Walks as by any token: the service keeps the place. Where two records may have the same token, those behind the end
  * of a page could be passed over: then only a page that is all, or a steady total, proves something.
  */
-function lastRecordPagination(rules: LastRecordRules, listing: Listing): Pagination {
+function lastRecordPagination(rules: LastRecordRules, listing: paging.Listing): paging.Pagination {
   const { pageLengths, trustsTotal } = listing;
   const tokens = pageTokenPagination({ ...rules, lifetimeMs: null }, listing);
 
-  function advance(before: LastRecordPosition, page: PageSeen): Advance {
+  function advance(before: LastRecordPosition, page: paging.PageSeen): paging.Advance {
     const received = page.marks.length;
-    if (before.last !== '' && before.last === shortMark(page.marks[0] ?? '')) {
+    if (before.last !== '' && before.last === paging.shortMark(page.marks[0] ?? '')) {
       const why = `asked for what follows a record, got the record itself: ${rules.tokenParam} does not page as declared`;
       return broken('PAGING_BROKEN', why);
     }
@@ -228,7 +200,7 @@ function lastRecordPagination(rules: LastRecordRules, listing: Listing): Paginat
       kind: 'lastRecord',
       inner: tokenPosition.parse(step.position),
       before: received,
-      last: received === 0 ? '' : shortMark(page.marks.at(-1) ?? ''),
+      last: received === 0 ? '' : paging.shortMark(page.marks.at(-1) ?? ''),
     };
     const { followed, isShortEnd } = judgeLength(before, position, page);
     const isLeft = page.total !== undefined && trustsTotal && page.total > (position.inner.shown ?? 0);
@@ -241,7 +213,7 @@ function lastRecordPagination(rules: LastRecordRules, listing: Listing): Paginat
           ? { doubt: { kind: 'behind' } }
           : {}),
         position,
-        proof: isFirst ? { kind: 'single', isOrdered: true } : lastRecordProof(position),
+        proof: isFirst ? { kind: 'single', isOrdered: true } : proofOf(position.inner, rules.isUnique, true),
       };
     }
     return { ...step, ...followed, position };
@@ -253,25 +225,29 @@ function lastRecordPagination(rules: LastRecordRules, listing: Listing): Paginat
    * were followed by more: the service may leave out all of a page.
    */
   function mayHideMore({ before: last }: LastRecordPosition, { inner }: LastRecordPosition): boolean {
-    const { records, followed } = lengthsOf(pageLengths, inner.size ?? 0);
+    const { records, followed } = paging.lengthsOf(pageLengths, inner.size ?? 0);
     const missing = listing.storedRows - (inner.shown ?? 0);
     return missing > 0 && (missing >= records || last >= records || followed * 2 < records);
   }
 
   /** Judges a page by its length; pages without a size prove nothing by it. */
-  function judgeLength({ inner, before }: LastRecordPosition, next: LastRecordPosition, page: PageSeen) {
+  function judgeLength(
+    { inner, before }: LastRecordPosition,
+    next: LastRecordPosition,
+    page: paging.PageSeen,
+  ) {
     const { size } = inner;
     const received = page.marks.length;
     if (size === null) return { followed: {}, isShortEnd: false };
-    const known = noteLength(pageLengths, size, page);
+    const known = paging.noteLength(pageLengths, size, page);
     if (received === 0) {
-      if (inner.pages === 1) noteWhole(pageLengths, { size, records: before });
+      if (inner.pages === 1) paging.noteWhole(pageLengths, { size, records: before });
       return { followed: {}, isShortEnd: false };
     }
     const isLater = inner.pages > 0;
     // Noted before the length is judged: once more has come after a page, a page as long does not end a walk.
-    const followed = isLater ? noteFollowed(pageLengths, { size, records: before }) : {};
-    const isShort = isLastByLength(pageLengths, page, known, {
+    const followed = isLater ? paging.noteFollowed(pageLengths, { size, records: before }) : {};
+    const isShort = paging.isLastByLength(pageLengths, page, known, {
       size,
       // In the middle of a listing a page may be short because the service has left records out of it.
       honoursSize: isLater ? undefined : rules.honoursSize,
@@ -281,12 +257,7 @@ function lastRecordPagination(rules: LastRecordRules, listing: Listing): Paginat
     return { followed, isShortEnd: isShort && (isLater || next.before >= listing.storedRows) };
   }
 
-  function lastRecordProof({ inner: { distinct, total } }: LastRecordPosition): Proof {
-    const isCounted = total !== null && distinct === total;
-    return { kind: 'token', isOrdered: rules.isUnique, ...(isCounted ? { isCounted } : {}) };
-  }
-
-  return walkWith(lastRecordPosition, {
+  return paging.walkWith(lastRecordPosition, {
     begin: () => lastRecordPosition.parse({ kind: 'lastRecord', inner: tokens.begin() }),
     request: ({ inner }) => {
       const { [rules.tokenParam]: token = null, ...others } = tokens.request(inner);
@@ -295,6 +266,6 @@ function lastRecordPagination(rules: LastRecordRules, listing: Listing): Paginat
         : { ...others, [rules.tokenParam]: convertValue(rules.tokenType, token) };
     },
     advance,
-    halve: (position) => halveInner(tokens, { ...position, before: 0 }),
+    halve: (position) => paging.halveInner(tokens, { ...position, before: 0 }),
   });
 }

@@ -2,17 +2,7 @@ import * as z from 'zod';
 import type { Params } from '../core/records.ts';
 import type { Entity, Pagination as PaginationRules } from '../definitions/definition.ts';
 import type { Partition } from '../sinks/partition.ts';
-import {
-  readFlag,
-  readSignOfMore,
-  doubtOf,
-  type Listing,
-  type Pagination,
-  type PaginationStyle,
-  type SinceParam,
-  timeParam,
-  walkWith,
-} from './pagination.ts';
+import * as paging from './pagination.ts';
 import {
   cutPagination,
   keysetPagination,
@@ -26,12 +16,12 @@ import { lastRecordStyle, pageTokenStyle } from './page-token.ts';
 type Reading = Pick<Partition, 'mode' | 'watermark' | 'storedRows'>;
 
 /** Every style has its object here. */
-export function styleOf(pagination: PaginationRules): PaginationStyle {
+export function styleOf(pagination: PaginationRules): paging.PaginationStyle {
   switch (pagination.kind) {
     case 'offset':
       return offsetStyle(pagination);
     case 'page':
-      return pageStyle(pagination);
+      return numberedStyle(pagination);
     case 'pageToken':
       return pageTokenStyle(pagination);
     case 'lastRecord':
@@ -45,17 +35,17 @@ export function styleOf(pagination: PaginationRules): PaginationStyle {
 export function paginationOf(
   entity: Entity,
   reading: Reading,
-  ofEntity: Pick<Listing, 'pageLengths' | 'trustsTotal'>,
-): Pagination {
+  ofEntity: Pick<paging.Listing, 'pageLengths' | 'trustsTotal'>,
+): paging.Pagination {
   const { incremental, pagination } = entity;
   const isOrdered = entity.order !== null || entity.growsOnly;
   const listing = { ...ofEntity, isOrdered, growsOnly: entity.growsOnly };
   const style = styleOf(pagination);
   const { cut } = entity;
-  const whole = (storedRows: number): Pagination => style.walk({ ...listing, storedRows });
-  const mayBeCut = (walk: Pagination, isDown = false): Pagination =>
+  const whole = (storedRows: number): paging.Pagination => style.walk({ ...listing, storedRows });
+  const mayBeCut = (walk: paging.Pagination, isDown = false): paging.Pagination =>
     cut === null ? walk : cutPagination(walk, cut, pagination, isDown);
-  const full = (storedRows: number): Pagination => mayBeCut(whole(storedRows));
+  const full = (storedRows: number): paging.Pagination => mayBeCut(whole(storedRows));
   if (incremental === null || reading.mode === 'full' || reading.watermark === null) {
     return full(reading.storedRows);
   }
@@ -72,7 +62,7 @@ export function paginationOf(
     case 'since':
       return sincePagination(full(0), sinceParamOf(entity, incremental), sinceMs);
     case 'newestFirst':
-      return mayBeCut(newestFirstPagination(whole(0), { untilMs: sinceMs }), true);
+      return mayBeCut(newestFirstPagination(whole(0), sinceMs), true);
   }
 }
 
@@ -85,32 +75,15 @@ export function sortParams(entity: Entity, reading: Reading): Params {
 
 type Bounded = Extract<NonNullable<Entity['incremental']>, { readonly sinceParam: string }>;
 
-function sinceParamOf({ actions }: Entity, { sinceParam: name, format, sinceFormat }: Bounded): SinceParam {
+function sinceParamOf({ actions }: Entity, { sinceParam: name, format, sinceFormat }: Bounded) {
   const form = sinceFormat ?? format ?? 'iso';
   const type = actions.get('list')?.params.get(name)?.type ?? 'string';
-  const write = (ms: number): string | number => {
-    if (form === 'iso') return timeParam(ms);
+  const write: paging.SinceParam['write'] = (ms) => {
+    if (form === 'iso') return paging.timeParam(ms);
     const number = form === 'unix' ? Math.floor(ms / 1000) : ms;
     return type === 'integer' ? number : String(number);
   };
   return { name, write };
-}
-
-function pageStyle(rules: Extract<PaginationRules, { kind: 'page' }>): PaginationStyle {
-  const { pageParam, first, sizeParam, maxSize, honoursSize = false, gaps, end, flagKeys } = rules;
-  const numbered = {
-    maxSize,
-    isFixed: sizeParam === null,
-    honoursSize,
-    gaps,
-    endsByRepeat: end === 'repeats',
-    endStatus: typeof end === 'object' ? end.status : null,
-    ask: (page: number, size: number) => ({
-      [pageParam]: first + page,
-      ...(sizeParam === null ? {} : { [sizeParam]: size }),
-    }),
-  };
-  return numberedStyle(numbered, flagKeys);
 }
 
 const singlePosition = z.object({ kind: z.literal('single'), pages: z.number() });
@@ -119,13 +92,13 @@ const singlePosition = z.object({ kind: z.literal('single'), pages: z.number() }
  * Everything comes in one response: that response is the proof. Where it counts more records than it has, it is asked
  * for once more. Where it says that more follows, the definition is wrong: to end would lose the rest.
  */
-function singleStyle({ flagKeys }: Extract<PaginationRules, { kind: 'single' }>): PaginationStyle {
+function singleStyle({ flagKeys }: Extract<PaginationRules, { kind: 'single' }>): paging.PaginationStyle {
   const why = (sign: string): string =>
     `the answer says by ${sign} that more records follow, and the definition has one page only: say in its pagination how it pages, or flagKeys: [] if ${sign} means something else`;
   return {
     restsOnOrder: false,
     walk: ({ trustsTotal }) =>
-      walkWith(singlePosition, {
+      paging.walkWith(singlePosition, {
         begin: () => ({ kind: 'single' as const, pages: 0 }),
         request: () => ({}),
         advance: (before, { marks, total, next }) => {
@@ -134,7 +107,7 @@ function singleStyle({ flagKeys }: Extract<PaginationRules, { kind: 'single' }>)
             return { kind: 'broken', code: 'PAGING_BROKEN', why: named, dropWatermark: false };
           }
           const position = { ...before, pages: before.pages + 1 };
-          const { doubt } = trustsTotal ? doubtOf(total, new Set(marks).size) : {};
+          const { doubt } = trustsTotal ? paging.doubtOf(total, new Set(marks).size) : {};
           if (doubt !== undefined && position.pages === 1) {
             return { kind: 'continue', position, isFurther: false };
           }
@@ -143,8 +116,8 @@ function singleStyle({ flagKeys }: Extract<PaginationRules, { kind: 'single' }>)
         },
       }),
     readNext: (answer) => {
-      if (flagKeys !== undefined) return flagKeys.length === 0 ? null : readFlag(flagKeys, answer);
-      const sign = readSignOfMore(answer);
+      if (flagKeys !== undefined) return flagKeys.length === 0 ? null : paging.readFlag(flagKeys, answer);
+      const sign = paging.readSignOfMore(answer);
       return sign === null ? null : { hasMore: true, token: null, sign };
     },
   };

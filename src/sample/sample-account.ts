@@ -277,11 +277,7 @@ export class Things {
   }
 
   /** Adds so many things of a kind, with the indexes from 0. */
-  fill(
-    kind: string,
-    count: number,
-    make: (index: number) => Omit<NewThing, 'kind' | 'index'>,
-  ): readonly Thing[] {
+  fill(kind: string, count: number, make: (index: number) => Omit<NewThing, 'kind' | 'index'>) {
     return Array.from({ length: count }, (_, index) => this.add({ kind, index, ...make(index) }));
   }
 

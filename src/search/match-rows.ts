@@ -1,17 +1,11 @@
 import { memberOf, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { ConnectorName } from '../core/names.ts';
-import type { ColumnValue, EntityTable } from '../core/records.ts';
+import type { EntityTable, RowContent } from '../core/records.ts';
 import type { Entity } from '../definitions/definition.ts';
 import { fieldReader } from './field-value.ts';
 import { conditionMatcher } from './match-condition.ts';
 import { readFilter } from './read-request.ts';
 import { everyColumn, searchTarget } from './search-target.ts';
-
-/** A row as readers of a sink get it: `values` in the order of the table's columns. */
-interface ReadRow {
-  readonly values: readonly ColumnValue[];
-  readonly extra: string | null;
-}
 
 /**
  * The filter of a search, for rows of any sink and for records as they came, one by one: of every column, searchable or
@@ -48,7 +42,7 @@ export function rowMatcher(
   };
   return {
     // A field without a column is a member of `_extra`.
-    row: ({ values, extra }: ReadRow) =>
+    row: ({ values, extra }: Pick<RowContent, 'values' | 'extra'>) =>
       matching(({ read, sources }) =>
         read(sources.map((index) => (index < 0 ? extra : (values[index] ?? null)))),
       ),

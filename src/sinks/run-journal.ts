@@ -48,6 +48,8 @@ const journal = z.object({
     elapsedMs: z.number(),
     /** Why no call goes through; null: they do. */
     wait: z.string().nullable(),
+    /** Rows that were marked as deleted. */
+    deleted: z.number().default(0),
     entities: z.array(
       z.object({
         entity: z.string(),

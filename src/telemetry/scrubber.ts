@@ -1,6 +1,5 @@
-import { hideSecrets, isPlainWord, type Secret } from '../core/secret.ts';
+import { hideSecrets, isPlainWord, redacted, type Secret } from '../core/secret.ts';
 
-const replacement = '[secret]';
 /** RFC 6750's b64token; "Bearer <token>" and "Bearer authentication" are words about one. */
 const bearer = /\b(Bearer)\s+([\w.~+/=-]+)/gi;
 
@@ -16,7 +15,7 @@ export function createScrubber() {
     },
     scrub: (text: string): string =>
       hideSecrets(text, [...spellings]).replace(bearer, (found, name: string, value: string) =>
-        isPlainWord(value) ? found : `${name} ${replacement}`,
+        isPlainWord(value) ? found : `${name} ${redacted}`,
       ),
   };
 }

@@ -9,7 +9,7 @@ import { wholeJson } from '../core/canonical-json.ts';
 import type { EntityTarget } from '../settings/choices.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { formatDuration } from '../settings/texts.ts';
-import { type NotedAction, type StoredMask, type LeftStep } from '../sinks/requests.ts';
+import type { LeftStep, StoredMask } from '../sinks/requests.ts';
 import type { MissingRow, PartitionHistory, RowVersion } from '../sinks/readings.ts';
 import { count, counted, printable, printableWithin, roughly, toTheMinute } from '../telemetry/format.ts';
 
@@ -216,13 +216,6 @@ export function allowByAgeText(connector: string, program: string): string {
 function withheldItemsText(entities: readonly EntityName[], items: number): string {
   const are = items === 1 ? 'is' : 'are';
   return `${counted(items, 'item')} of ${entities.join(', ')} (deleted rows, versions, files) ${are} older than the config keeps, and ${are} kept: that is more than the guards let go at once.`;
-}
-
-/** Details of an action except who did it, on one line. */
-export function actionDetail({ detail }: NotedAction): string {
-  return Object.entries(detail)
-    .map(([name, value]) => `${name}: ${typeof value === 'string' ? value : JSON.stringify(value)}`)
-    .join(', ');
 }
 
 /** The history of a record for a person: names and texts of facts. */

@@ -136,9 +136,9 @@ describe('a person with a token that may act', () => {
     const asked = await anna.ask(link);
     expect(asked.text).toContain('of leads, which started at ');
     const stopping = await anna.confirm(asked);
-    expect(stopping.text).toMatch(/Stopping at the next page|Stopped at/);
+    expect(stopping.text).toMatch(/Stopping : leads, at its next page|Stopped at/);
     expect((await run).stderr).toContain('leads: cancelled on request');
-    expect((await anna.ask(stopping.address)).text).toMatch(/Stopped at \d\d:\d\d:\d\d/);
+    expect((await anna.ask(stopping.address)).text).toMatch(/Stopped at \d\d:\d\d:\d\d : leads, after/);
     expect(await noted()).toMatchObject([{ who: 'anna', action: 'cancel', connector: 'leads' }]);
     expect((await anna.confirm(asked)).text).toContain('is not running: it ended interrupted');
   });

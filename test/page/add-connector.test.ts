@@ -2,11 +2,11 @@ import { createServer } from 'node:http';
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openDeeds } from '../../src/app/acts.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { followConfig } from '../../src/app/start-scheduled-runs.ts';
 import { tokensOf } from '../../src/monitor/page-access.ts';
 import { startMonitor } from '../../src/monitor/start-monitor.ts';
-import { openDeeds } from '../../src/page/flash.ts';
 import { servedPages } from '../../src/page/page-routes.ts';
 import { readSettings, withParts } from '../../src/settings/load-settings.ts';
 import type { LocalSettings } from '../../src/settings/settings.ts';
@@ -311,7 +311,9 @@ describe('a connector added from the pages', () => {
   it('gets another schedule, or none, with the other lines as they were', async () => {
     const { anna } = world;
     const before = world.text();
-    expect((await anna.ask('/act/schedule?connector=old-tracker')).text).toContain('By hand only');
+    expect((await anna.ask('/act/schedule?connector=old-tracker')).text).toMatch(
+      /old-tracker runs every hour now\. How often\? .* By hand only/,
+    );
     const asked = await anna.ask('/act/schedule?connector=old-tracker&every=1d');
     expect(asked.text).toContain('- schedule: { every: 1h } # hourly + schedule: { every: 1d } # hourly');
     expect(world.text()).toBe(before);
@@ -327,7 +329,10 @@ describe('a connector added from the pages', () => {
     expect((await anna.ask('/act/schedule?connector=old-tracker&every=none')).text).toContain(
       'has this schedule already',
     );
-    expect((await anna.ask('/act/schedule?connector=old-tracker&every=<b>')).text).toContain('How often is');
+    expect((await anna.ask('/act/schedule?connector=old-tracker&every=<b>')).text).toContain('How often?');
+    expect((await anna.ask('/actions')).text).toMatch(
+      /schedule of old-tracker from every day to by hand only .* schedule of old-tracker from every hour to every day/,
+    );
   });
 
   it('leaves the config, and what is stored stays', async () => {

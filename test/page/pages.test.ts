@@ -1,5 +1,10 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { requestsOf } from '../../src/app/find-run.ts';
+import type { Instant } from '../../src/core/clock.ts';
+import type { ConnectorName, EntityName } from '../../src/core/names.ts';
+import { actionsPage } from '../../src/page/actions-page.ts';
 import { problemPage } from '../../src/page/layout.ts';
+import type { NotedAction } from '../../src/sinks/requests.ts';
 import { pageWorld } from '../support/page/page-world.ts';
 import { openStatusWorld, script, type StatusWorld } from '../support/page/status-world.ts';
 import { clockAhead, serveUi } from '../support/page/served-ui.ts';
@@ -65,6 +70,26 @@ it('says on every page what is wrong with the whole process, and not to who is t
   const shown = problemPage('./', 'There is no such page', 'Nothing.', { ...world, config: 'sync.yaml' });
   expect(shown).toMatch(/role="alert">\s*<p>first<\/p><p>&lt;script src/);
   expect(problemPage('./', 'Log in', 'Please.', { ...world, config: null })).not.toContain('first');
+});
+
+it('shows a request for several entities as one line, with the sums of its numbers', () => {
+  const action = (id: number, entity: string, records: number): NotedAction => ({
+    id,
+    at: `2026-11-28T08:00:0${id}.000Z` as Instant,
+    who: 'anna',
+    action: 'purge',
+    connector: 'crm' as ConnectorName,
+    entity: entity as EntityName,
+    detail: { records, canReturn: false },
+    run: null,
+  });
+  // The entity of the last one stands among them already: it was another request.
+  const all = [action(4, 'deals', 1), action(3, 'people', 2), action(2, 'notes', 4), action(1, 'deals', 8)];
+  const found = { isFiltered: false, isMore: false, isCut: false, unreadable: [] };
+  const query = { who: '', q: '', on: '', shown: 100 };
+  const shown = textOf(actionsPage({ ...found, actions: [...requestsOf(all)] }, query, pageWorld));
+  expect(shown).toMatch(/crm 3 entities: notes, people, deals, records: 7, canReturn: false/);
+  expect(shown).toMatch(/crm deals, records: 8, canReturn: false/);
 });
 
 it('asks nothing of other origins, has nothing inline, and works below any path', async () => {

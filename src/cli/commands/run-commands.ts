@@ -1,11 +1,10 @@
-import { findRun, fromEverySink, newestActions } from '../../app/find-run.ts';
+import { actionDetail, findRun, fromEverySink, newestActions } from '../../app/find-run.ts';
 import { recordsRead, rowsWritten } from '../../app/run-totals.ts';
 import { isRunId } from '../../core/names.ts';
 import { usage } from '../../core/errors.ts';
 import { chosenConnectors, connectorNamed } from '../../settings/choices.ts';
 import type { RunSummary } from '../../sinks/ledger-reader.ts';
 import { count, duration, toTheMinute } from '../../telemetry/format.ts';
-import { actionDetail } from '../../wording/connector-text.ts';
 import { failureText } from '../../wording/run-report-table.ts';
 import { command, type CommandContext, oneOf, wholeNumber } from '../command.ts';
 import { runReportText } from '../output/show-run.ts';

@@ -8,8 +8,14 @@ import {
 import type { EntityName } from '../../core/names.ts';
 import { hiddenWords } from '../../core/records.ts';
 import type { Definition, ErrorPattern } from '../../definitions/definition.ts';
-import { type WireAnswer, networkFaultOf, retryAfterMs, textOfBody } from '../../http/exchange.ts';
-import { isJsonArray, isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
+import {
+  type NetworkFault,
+  type WireAnswer,
+  networkFaultOf,
+  retryAfterMs,
+  textOfBody,
+} from '../../http/exchange.ts';
+import { isJsonArray, isJsonObject, type JsonValue } from '../../core/json.ts';
 import { tryJsonText } from '../../http/lossless-json.ts';
 
 /** Whether and how one failed attempt may be followed by another within the same call. */
@@ -137,12 +143,8 @@ interface Refusal {
 /** Classification that the API and direct connectors share. */
 export function failuresOf(facts: CallFacts, refusal: Refusal) {
   const { status, waitMs, context, say } = refusal;
-  const fail = (
-    code: ErrorCode,
-    recovery: Recovery,
-    advice: string | null,
-    rule: RetryRule | null = null,
-  ): CallFailure => new CallFailure(new SyncError(say(advice), { code, recovery, context }), rule);
+  const fail = (code: ErrorCode, recovery: Recovery, advice: string | null, rule: RetryRule | null = null) =>
+    new CallFailure(new SyncError(say(advice), { code, recovery, context }), rule);
   const throttle = (advice = 'come back later or lower requestsPerSecond', because: string | null = null) =>
     new CallFailure(new ThrottledError(say(advice), waitMs ?? longThrottleMs, { context, because }), {
       reason: 'throttle',
@@ -280,7 +282,7 @@ export function classifyAnswer(
 /** Classifies what the service answers to a caller that it knows: the first case that fits decides. */
 function classifyRefusal(
   status: number,
-  { errorCodes }: UpstreamMessage,
+  { errorCodes }: ReturnType<typeof readUpstreamMessage>,
   facts: CallFacts,
   { fail, again, setAside, smallerPage, tooLarge, pause }: ReturnType<typeof failuresOf>,
 ): CallFailure {
@@ -325,28 +327,22 @@ export function classifyThrown(error: unknown, facts: CallFacts): CallFailure | 
     context: { cause: fault.code },
     say: (advice) => withAdvice(`${facts.label}: ${fault.text}`, advice),
   });
-  switch (fault.kind) {
-    case 'timeout':
-      return fail('TIMEOUT', 'retry', null, backOff);
-    case 'tooLarge':
-      return tooLarge();
-    case 'unreadable':
-      return fail('BODY_INVALID', 'retry', null, backOff);
-    case 'address':
-      return fail('CONFIG_INVALID', 'stop', null);
-    case 'closed':
-      return fail('INTERRUPTED', 'stop', null);
-    case 'tls':
-      return fail('NETWORK', 'stop', 'check its certificate and api.baseUrl');
-    case 'name':
-      return fail('NETWORK', 'retry', 'check api.baseUrl and DNS', { ...backOff, reason: 'name', most: 1 });
-    case 'cut':
-      // Usually an idle connection that the server closed: the retry opens a new one.
-      return fail('NETWORK', 'retry', null, { ...backOff, reason: 'reset', wait: 'at-once-first' });
-    case 'other':
-      return fail('NETWORK', 'retry', null, backOff);
-  }
+  return fault.kind === 'tooLarge' ? tooLarge() : fail(...ofFaults[fault.kind]);
 }
+
+const ofFaults: Readonly<
+  Record<Exclude<NetworkFault['kind'], 'tooLarge'>, Parameters<ReturnType<typeof failuresOf>['fail']>>
+> = {
+  timeout: ['TIMEOUT', 'retry', null, backOff],
+  unreadable: ['BODY_INVALID', 'retry', null, backOff],
+  address: ['CONFIG_INVALID', 'stop', null],
+  closed: ['INTERRUPTED', 'stop', null],
+  tls: ['NETWORK', 'stop', 'check its certificate and api.baseUrl'],
+  name: ['NETWORK', 'retry', 'check api.baseUrl and DNS', { ...backOff, reason: 'name', most: 1 }],
+  // Usually an idle connection that the server closed: the retry opens a new one.
+  cut: ['NETWORK', 'retry', null, { ...backOff, reason: 'reset', wait: 'at-once-first' }],
+  other: ['NETWORK', 'retry', null, backOff],
+};
 
 /** A 2xx answer whose body is not in the promised form: like a cut connection, it may be whole next time. */
 export function invalidBody(facts: CallFacts, why: string, recovery: Recovery = 'retry'): CallFailure {
@@ -384,43 +380,29 @@ export function withAdvice(found: string, advice: string | null): string {
   return advice === null ? found : `${found}; ${advice}`;
 }
 
-interface UpstreamMessage {
-  /** Description of the failure in the body, for matching; may hold personal data, so redact before showing. */
-  readonly text: string;
-  /** False for HTML and other bodies that the API itself did not write. */
-  readonly isJson: boolean;
-  /** Every `error_code` of the API's own shape: at most 20. */
-  readonly errorCodes: readonly string[];
-}
-
 /**
  * The words in a failure's body: `{message, errors: [{field, message, details}]}` (the API's own shape),
  * `{detail}` or `{error}`; for anything else the beginning of the body.
  */
-export function readUpstreamMessage(body: string): UpstreamMessage {
+export function readUpstreamMessage(body: string) {
   const parsed = tryJsonText(body);
-  if (!isJsonObject(parsed)) {
-    return { text: body.slice(0, 2_000), isJson: Array.isArray(parsed), errorCodes: [] };
-  }
   const parts: string[] = [];
   for (const name of ['message', 'detail', 'error', 'errors', 'result']) {
-    if (Object.hasOwn(parsed, name)) collect(parsed[name], parts, 0);
+    if (isJsonObject(parsed) && Object.hasOwn(parsed, name)) collect(parsed[name], parts, 0);
   }
-  const text =
-    parts.length > 0
-      ? withoutRepeats(parts)
-          .map((part) => part.replace(/\.$/, ''))
-          .join('; ')
-      : body.slice(0, 2_000);
-  return { text, isJson: true, errorCodes: errorCodesOf(parsed) };
-}
-
-function errorCodesOf({ errors }: JsonObject): readonly string[] {
-  if (!isJsonArray(errors)) return [];
-  return errors
-    .slice(0, 20)
-    .map((error) => (isJsonObject(error) ? error['error_code'] : null))
-    .filter((code) => typeof code === 'string');
+  const said = withoutRepeats(parts).map((part) => part.replace(/\.$/, ''));
+  const errors = isJsonObject(parsed) && isJsonArray(parsed['errors']) ? parsed['errors'] : [];
+  return {
+    /** Description of the failure in the body, for matching; may hold personal data, so redact before showing. */
+    text: said.length > 0 ? said.join('; ') : body.slice(0, 2_000),
+    /** False for HTML and other bodies that the API itself did not write. */
+    isJson: typeof parsed === 'object' && parsed !== null,
+    /** Every `error_code` of the API's own shape: at most 20. */
+    errorCodes: errors
+      .slice(0, 20)
+      .map((error) => (isJsonObject(error) ? error['error_code'] : null))
+      .filter((code) => typeof code === 'string'),
+  };
 }
 
 /** Services say one sentence in several members, and quote it in longer ones: the longest form once is enough. */

@@ -7,20 +7,7 @@ import { pagingParams, type Definition, type Entity } from '../../definitions/de
 import { readTotal, emptyKey } from '../../definitions/pagination-file.ts';
 import { cameEmpty, emptyFormAt, recordsAt } from '../../upstream/answers.ts';
 import { missingParams } from '../../definitions/params.ts';
-import {
-  accountOrigin,
-  type ConnectorSource,
-  type SourceOptions,
-  type GetRequest,
-  type ListRequest,
-  type SourcePage,
-  type DownloadRequest,
-  type IncomingFile,
-  type ReceiveFile,
-  readRecords,
-  unreadRecords,
-  type PageRecords,
-} from '../source.ts';
+import * as sources from '../source.ts';
 import type { ApiCall, StreamCall } from './api-caller.ts';
 import { openBrokenAnswers } from './call-with-retries.ts';
 import {
@@ -50,7 +37,7 @@ import { type WireAnswer, fileHead, textOfBody } from '../../http/exchange.ts';
 import { JsonTextError, parseJsonText, tryJsonText } from '../../http/lossless-json.ts';
 import { scanPage } from '../../http/scan-json.ts';
 
-export interface ApiSourceOptions extends SourceOptions {
+export interface ApiSourceOptions extends sources.SourceOptions {
   readonly connectorId: ConnectorId;
   /** The API's, as `ConnectorOrigin.baseUrl`. */
   readonly address: string;
@@ -59,7 +46,7 @@ export interface ApiSourceOptions extends SourceOptions {
 }
 
 /** One connector of a Connector Execution API. Asks nothing. Disposing it leaves the client open. */
-export function openApiSource(client: ApiClient, options: ApiSourceOptions): ConnectorSource {
+export function openApiSource(client: ApiClient, options: ApiSourceOptions): sources.ConnectorSource {
   const { definition, connectorId, onEvent = () => undefined, onExchange } = options;
   const budget = client.openBudget({ ...options, shared: () => options.budget ?? null });
   const calls = recordCalls(definition, connectorId);
@@ -94,7 +81,7 @@ export function openApiSource(client: ApiClient, options: ApiSourceOptions): Con
     connect,
     async origin(signal) {
       await connect(signal);
-      const origin = accountOrigin(options.address, presence.account());
+      const origin = sources.accountOrigin(options.address, presence.account());
       return origin.isAccount ? origin : { ...origin, connectorId };
     },
     accountName: presence.account,
@@ -193,14 +180,14 @@ function openConnectorPresence(client: ApiClient, id: ConnectorId, definition: D
  */
 export function recordCalls(definition: Definition, connector: ConnectorId) {
   return {
-    list: (asked: ListRequest): ApiCall<SourcePage> => {
+    list: (asked: sources.ListRequest): ApiCall<sources.SourcePage> => {
       const declared = checkDeclared(definition, asked.entity, 'list', asked.params);
       const request = { ...asked, connector, definition, action: 'list' } as const;
       const facts = factsOf(request);
-      const read = (answer: WireAnswer): SourcePage => readPage(answer, connector, declared, facts);
+      const read = (answer: WireAnswer): sources.SourcePage => readPage(answer, connector, declared, facts);
       return { request: requestOf(request), facts, read };
     },
-    get: (asked: GetRequest): ApiCall<JsonValue> => {
+    get: (asked: sources.GetRequest): ApiCall<JsonValue> => {
       const { rename } = checkDeclared(definition, asked.entity, 'get', asked.params);
       const request = { ...asked, connector, definition, action: 'get', isRoot: false } as const;
       const facts = factsOf(request);
@@ -215,7 +202,7 @@ export function recordCalls(definition: Definition, connector: ConnectorId) {
 }
 
 /** One execute: a read, so it may be sent again. */
-interface ExecuteRequest extends ListRequest {
+interface ExecuteRequest extends sources.ListRequest {
   readonly connector: ConnectorId;
   readonly definition: Definition;
   readonly action: 'list' | 'get';
@@ -334,7 +321,7 @@ function readPage(
   connector: ConnectorId,
   entity: Entity,
   facts: CallFacts,
-): SourcePage {
+): sources.SourcePage {
   const { records: place, rename } = entity;
   const isPlain = place === null && rename.size === 0 && !body.includes(markerStart);
   const scanned = isPlain ? scanPage(body, recordPaths, mostLevels) : null;
@@ -345,7 +332,7 @@ function readPage(
   const values = recordsOf(came.result, place);
   const answer = values === null ? asEmpty(came, status, entity, facts) : came;
   const named = (values ?? []).map((one) => (isJsonObject(one) ? renamedMembers(one, rename) : one));
-  const records = scanned === null ? readRecords(named) : unreadRecords(scanned);
+  const records = scanned === null ? sources.readRecords(named) : sources.unreadRecords(scanned);
   return {
     records,
     ...readPaging(answer, records, entity, facts),
@@ -383,10 +370,10 @@ function plainForm(result: JsonValue) {
 /** Reads from an answer where the next page is. Throws `CallFailure` BODY_INVALID. */
 export function readPaging(
   answer: PageAnswer,
-  records: PageRecords,
+  records: sources.PageRecords,
   { pagination, cut }: Pick<Entity, 'pagination' | 'cut'>,
   facts: CallFacts,
-): Pick<SourcePage, 'next' | 'total' | 'wasNull' | 'isCut'> {
+): Pick<sources.SourcePage, 'next' | 'total' | 'wasNull' | 'isCut'> {
   const lastRecord = (): JsonValue | undefined =>
     records.length === 0 ? undefined : records.value(records.length - 1);
   const read = styleOf(pagination).readNext(answer, lastRecord);
@@ -454,8 +441,8 @@ const maxTypeChars = 200;
 export function downloadCall<T>(
   connector: ConnectorId,
   definition: Definition,
-  { entity, params, size, maxBytes }: DownloadRequest,
-  receive: ReceiveFile<T>,
+  { entity, params, size, maxBytes }: sources.DownloadRequest,
+  receive: sources.ReceiveFile<T>,
 ): StreamCall<T> {
   const facts = entityFacts(definition, 'download', entity);
   return {
@@ -480,8 +467,8 @@ export function downloadCall<T>(
 
 /** Hands a file on. Rejects with the error that ends its bytes, whatever `receive` makes of it. */
 export async function receiveWhole<T>(
-  receive: ReceiveFile<T>,
-  file: IncomingFile,
+  receive: sources.ReceiveFile<T>,
+  file: sources.IncomingFile,
   signal: AbortSignal,
 ): Promise<T> {
   const broken: unknown[] = [];

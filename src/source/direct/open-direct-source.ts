@@ -217,31 +217,19 @@ export function classifyUpstream(failure: UpstreamFailure, facts: CallFacts): Ca
   });
   const { fail, throttle, setAside, named } = failures;
   if (named !== null) return named;
-  switch (failure.class) {
-    case 'unauthorized':
-      return fail('AUTH_FAILED', 'stop', reason === 'signIn' ? null : checkCredentials);
-    case 'forbidden':
-      return fail('FORBIDDEN', setAside, 'check what the credentials may read');
-    case 'quota':
-      return failures.quota();
-    case 'throttled':
-      return throttle();
-    case 'edge':
-      return throttle(
-        'try again later; where it stays so, ask the service whether it blocks this address',
-        text,
-      );
-    case 'notFound':
-      return fail('NOT_FOUND', setAside, 'it is deleted or not shared');
-    case 'staleToken':
-      return failures.staleToken();
-    case 'tooLarge':
-      return failures.tooLarge();
-    case 'unavailable':
-      return unavailable(failure, facts, failures);
-    case 'refused':
-      return refused(failure, failures);
-  }
+  const checkAddress = 'try again later; where it stays so, ask the service whether it blocks this address';
+  return {
+    unauthorized: () => fail('AUTH_FAILED', 'stop', reason === 'signIn' ? null : checkCredentials),
+    forbidden: () => fail('FORBIDDEN', setAside, 'check what the credentials may read'),
+    quota: failures.quota,
+    throttled: () => throttle(),
+    edge: () => throttle(checkAddress, text),
+    notFound: () => fail('NOT_FOUND', setAside, 'it is deleted or not shared'),
+    staleToken: failures.staleToken,
+    tooLarge: failures.tooLarge,
+    unavailable: () => unavailable(failure, facts, failures),
+    refused: () => refused(failure, failures),
+  }[failure.class]();
 }
 
 /** A failure that may pass. A page that took too long is requested with a smaller size, and not again as it was. */

@@ -172,7 +172,7 @@ function openWalk(
         { style: styleOf(rules), maxSize: rules.maxSize },
         { ...listing, sinceParam: { name: 'since', write: timeParam }, sinceMs },
       )
-    : newestFirstPagination(full, { untilMs: sinceMs });
+    : newestFirstPagination(full, sinceMs);
 }
 
 interface Call {
