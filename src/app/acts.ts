@@ -2,11 +2,11 @@ import { randomBytes } from 'node:crypto';
 import { instant, slept, systemClock } from '../core/clock.ts';
 import { SyncError, usage } from '../core/errors.ts';
 import { grouped } from '../core/grouped.ts';
-import type { ConnectorName, RunId } from '../core/names.ts';
+import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
 import type { Queues } from '../jobs/open-queues.ts';
 import type { JobLog, ServedSink } from '../jobs/worker-context.ts';
-import { connectorsBySink, sinksOf } from '../settings/choices.ts';
+import { connectorsBySink, sinksOf, targetsOf } from '../settings/choices.ts';
 import { withParts } from '../settings/load-settings.ts';
 import type {
   ConnectorSettings,
@@ -16,10 +16,16 @@ import type {
 } from '../settings/settings.ts';
 import type { Pause } from '../sinks/lease.ts';
 import type { EntityStatus, RunFacts } from '../sinks/ledger-reader.ts';
-import { accessSink, openExistingHistory, openSink, storedStatus } from '../sinks/registry.ts';
+import {
+  accessSink,
+  openExistingHistory,
+  openExistingRecords,
+  openSink,
+  storedStatus,
+} from '../sinks/registry.ts';
 import { newsName } from '../sinks/readings.ts';
 import type { Action, ResetCounts, ResetScope } from '../sinks/requests.ts';
-import type { LedgerReader, OpenHow, Sink } from '../sinks/sink-access.ts';
+import type { OpenHow, Sink } from '../sinks/sink-access.ts';
 import { count, counted } from '../telemetry/format.ts';
 import { healthOf } from './connector-health.ts';
 import { overviewOf, readOverviews } from './connector-states.ts';
@@ -32,6 +38,8 @@ import {
   servedSink,
   sinkIdOf,
 } from './reach-queues.ts';
+import { maskedColumns } from './shown-records.ts';
+import { storedFields } from './stored-fields.ts';
 import type { undoRun as UndoRun } from './undo-run.ts';
 import type { WatchedSinks } from './watch-sinks.ts';
 
@@ -80,10 +88,11 @@ export interface PreparedAct {
   readonly do: (how: ActHow) => Promise<void>;
 }
 
-/** Rows that look deleted: the first ones, and how many there are. */
+/** Rows that a guard keeps, of each entity, and how to read some of them. */
 interface RowsAtStake {
-  readonly count: number;
-  readonly shown: Awaited<ReturnType<LedgerReader['missing']>>;
+  readonly connector: ConnectorName;
+  readonly kept: readonly { readonly entity: EntityName; readonly withheld: number }[];
+  readonly read: () => ReturnType<typeof readAtStake>;
 }
 
 export interface ActHow {
@@ -205,8 +214,9 @@ export const connectorActs = {
   }),
 } satisfies Readonly<Record<string, Act<readonly ConnectorSettings[]>>>;
 
-/** Enough to see what they are. */
+/** Enough to see what they are, and what they have in common. */
 const rowsShown = 10;
+const rowsRead = 200;
 
 /** Acts on one connector. */
 export const oneConnectorActs = {
@@ -215,15 +225,13 @@ export const oneConnectorActs = {
    * and USAGE if a job of it already waits or runs.
    */
   'allow-deletes': async (connector, world) => {
-    const { name, sink } = connector;
+    const { name } = connector;
     const overview = await overviewNow(connector);
     const withheld = (overview?.missing ?? []).filter((entity) => entity.withheld > 0);
     if (withheld.length === 0) throw usage(`No deletes of ${name} are withheld.`);
     const rows = withheld.map((entity) => `${count(entity.withheld)} of ${entity.entity}`);
     const all = withheld.reduce((sum, entity) => sum + entity.withheld, 0);
     const deletes = counted(all, 'delete');
-    await using history = await openExistingHistory(sink);
-    const shown = (await history?.missing(name, rowsShown)) ?? [];
     const needs = await openRunQueues([connector], world);
     return {
       title: `Allow ${deletes} of ${name}, once`,
@@ -234,7 +242,7 @@ export const oneConnectorActs = {
         'The runs after it withhold deletes again. What is deleted can be undone from the page of the run.',
       ],
       of: [name, ...rows],
-      rows: { count: all, shown },
+      rows: { connector: name, kept: withheld, read: async () => await readAtStake(connector) },
       needs,
       do: async (how) => await enqueueAsked(connector, needs, { allowDeletes: true }, how),
     };
@@ -256,39 +264,24 @@ export const oneConnectorActs = {
       do: async (how) => await enqueueAsked(connector, needs, { isFull: true }, how),
     };
   },
-  /** Does what `connector-sync check` does, in this process, and tells each result at once. */
-  check: (connector, world) => {
-    const { name, sink } = connector;
-    const given = withParts(world.settings, 'access', 'redis');
-    return Promise.resolve({
-      title: `Check ${name}`,
-      says: [
-        `The credentials, the first pages, the sink and the targets of ${name} are tried. Nothing changes.`,
-      ],
-      of: [name],
-      do: async ({ who, tell }) => {
-        // Loaded on demand: the other acts read no API.
-        const { runChecks, withConnectors } = await import('./setup-checks.ts');
-        const results = await runChecks(world, withConnectors(given, [name]), false, (check) =>
-          tell(`${check.what}: ${check.detail}`, { connector: name, check: check.state }),
-        );
-        const failed = results.filter(({ state }) => state === 'failed').length;
-        const found = failed === 0 ? {} : { failed };
-        await noteIn(sink, { action: 'check', connector: name, detail: found }, { ...world, who });
-      },
-    });
-  },
   /** Notes that the new fields need a person no longer. Throws USAGE where there are none. */
   'mark-known': async (connector, world) => {
     const { name, sink } = connector;
     const overview = await overviewNow(connector);
     const { troubles } = healthOf(connector, overview, world.clock.now());
-    const fields = troubles.flatMap((one) => (one.kind === 'fields' ? one.fields.map(newsName) : []));
-    if (fields.length === 0) throw usage(`No new field of ${name} waits for a person.`);
-    const these = counted(fields.length, 'new field');
+    const news = troubles.flatMap((one) => (one.kind === 'fields' ? one.fields : []));
+    if (news.length === 0) throw usage(`No new field of ${name} waits for a person.`);
+    const fields = news.map(newsName);
+    const misfits = news
+      .filter(({ kind }) => kind === 'misfit')
+      .map(({ entity, field }) => `${entity}.${field}`);
+    const isMisfit = misfits.length === news.length;
+    const these = counted(news.length, isMisfit ? 'field' : 'new field');
     return {
-      title: `Mark ${these} of ${name} as known`,
-      button: `Mark ${these} as known`,
+      title: isMisfit
+        ? `Accept that ${firstNames(misfits, 3)} sometimes ${misfits.length === 1 ? 'does' : 'do'} not fit`
+        : `Mark ${these} of ${name} as known`,
+      button: isMisfit ? 'Accept it' : `Mark ${these} as known`,
       says: [
         `${firstNames(fields, 20)}.`,
         'They no longer need a person, here, in the terminal and in notifications. Their values stay in _extra as before; fields that appear later are new again.',
@@ -302,7 +295,58 @@ export const oneConnectorActs = {
   },
 } satisfies Readonly<Record<string, Act<ConnectorSettings>>>;
 
-async function noteIn(sink: SinkSettings, action: Action, how: Pick<OpenHow, 'clock' | 'signal' | 'who'>) {
+/** Texts of a row: not too long to be shown in a line. */
+const mostChars = 60;
+/** Columns that name a record, the best first. */
+const namingColumns = ['name', 'full_name', 'title', 'subject', 'label', 'email', 'email_address'];
+
+/**
+ * The first rows that a guard keeps, each with a text that names it, and the texts that all rows of an entity have in
+ * common. Shows no column that a mask covers.
+ */
+async function readAtStake(connector: ConnectorSettings) {
+  const { name, sink } = connector;
+  await using history = await openExistingHistory(sink);
+  await using reader = await openExistingRecords(sink);
+  const missing = (await history?.missing(name, rowsRead)) ?? [];
+  const targets = new Map(targetsOf(connector).map((target) => [target.table.entity, target]));
+  const rows: ((typeof missing)[number] & NamedRow)[] = [];
+  for (const row of missing) {
+    const target = targets.get(row.entity);
+    const fields = reader && (await storedFields(reader, name, row.entity, row.keyText));
+    const hidden = target === undefined ? [] : [...maskedColumns(target), ...target.table.key];
+    const texts = Array.from(fields ?? []).flatMap(([column, value]) => {
+      const isShown = typeof value === 'string' && value !== '' && value.length <= mostChars;
+      return isShown && !hidden.includes(column) ? [[column, value] as const] : [];
+    });
+    rows.push({ ...row, texts: new Map(texts) });
+  }
+  const shown = rows.slice(0, rowsShown).map(({ texts, ...row }) => {
+    return { ...row, name: texts.get(namingColumns.find((column) => texts.has(column)) ?? '') ?? '' };
+  });
+  return { shown, common: commonTexts(rows) };
+}
+
+interface NamedRow {
+  readonly entity: EntityName;
+  readonly texts: ReadonlyMap<string, string>;
+}
+
+/** Texts that all rows of an entity have, where there are several. */
+export function commonTexts(rows: readonly NamedRow[]) {
+  return [...grouped(rows, ({ entity }) => entity)].flatMap(([entity, all]) => {
+    const same = [...(all[0]?.texts ?? [])].filter(([column, text]) =>
+      all.every(({ texts }) => texts.get(column) === text),
+    );
+    return all.length < 2 || same.length === 0 ? [] : [{ entity, rows: all.length, same: same.slice(0, 3) }];
+  });
+}
+
+export async function noteIn(
+  sink: SinkSettings,
+  action: Action,
+  how: Pick<OpenHow, 'clock' | 'signal' | 'who'>,
+) {
   await using opened = await openSink(sink, how);
   await opened.noteAction(action);
 }

@@ -1,10 +1,13 @@
 import { hash, randomBytes } from 'node:crypto';
-import { accessSync, closeSync, constants, rmSync, writeFileSync } from 'node:fs';
+import { accessSync, closeSync, constants, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { SyncError, usage } from '../core/errors.ts';
 import { isConnectorName } from '../core/names.ts';
 import { ProblemsError } from '../core/problems.ts';
 import { namePattern } from '../definitions/check-names.ts';
+import type { CredentialShape, Definition } from '../definitions/definition.ts';
+import { yamlEntry } from '../definitions/edit-yaml.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
 import { openPrivateFile, syncDirectory } from '../files/private-file.ts';
 import { replaceText } from '../files/replace-text.ts';
@@ -13,21 +16,25 @@ import { readSecretFile } from '../settings/config-files.ts';
 import {
   addedConnector,
   type ConfigEdit,
+  connectorEntry,
   connectorsPlace,
   environmentReference,
+  freeName,
   removedConnector,
   rescheduledConnector,
   secretReference,
+  usualVariable,
   writtenPlaces,
 } from '../settings/edit-connectors.ts';
-import { secretsOf } from '../settings/load-settings.ts';
+import { readSettings, secretsOf, withParts } from '../settings/load-settings.ts';
 import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 import { formatDuration } from '../settings/texts.ts';
 import { openSink } from '../sinks/registry.ts';
 import type { Action } from '../sinks/requests.ts';
 import { counted } from '../telemetry/format.ts';
-import { type ActWorld, connectorActs, overviewNow, type PreparedAct } from './acts.ts';
+import { type ActWorld, connectorActs, noteIn, overviewNow, type PreparedAct } from './acts.ts';
 import { reachQueues } from './reach-queues.ts';
+import { checkPlanned, runChecks, withConnectors } from './setup-checks.ts';
 
 /** Lets a process edit the config that it serves. */
 export interface ConfigEditing {
@@ -135,6 +142,11 @@ async function writeEdit(
     }
     await sink.noteAction({ ...action, connector: name });
   }
+  await putIntoForce(settings, editing, clock);
+}
+
+/** Has this process and the other workers read the config again. */
+async function putIntoForce(settings: LocalSettings, editing: ConfigEditing, clock: ActWorld['clock']) {
   await using reached = await reachQueues(settings);
   // Counted before this process reads the config again, with two workers for a moment.
   const workers = (await reached.queues?.workers()) ?? 0;
@@ -144,8 +156,33 @@ async function writeEdit(
   await reached.queues?.reload(AbortSignal.timeout(workersWithinMs)).catch(() => undefined);
 }
 
-/** Acts on one connector that change the config; what is stored stays. Throw as `addedConnector`. */
+/** Acts on one connector that change or read the config; what is stored stays. Throw as `addedConnector`. */
 export const editActs = {
+  /**
+   * Does what `connector-sync check` does, in this process, and tells each result at once. Reads the config and its
+   * secrets again; changed secrets are in force from then on.
+   */
+  check: ({ name, sink }: ConnectorSettings, world: EditWorld): PreparedAct => ({
+    title: `Check ${name}`,
+    says: [
+      `The credentials, the first pages, the sink and the targets of ${name} are tried. Nothing changes.`,
+    ],
+    of: [name],
+    do: async ({ who, tell }) => {
+      const { settings: known, editing, clock } = world;
+      const now = editing === null ? known : readSettings({ file: known.file, env: editing.env });
+      editing?.hide(now);
+      const given = withConnectors(withParts(now, 'access', 'redis'), [name]);
+      const results = await runChecks(world, given, false, (check) =>
+        tell(`${check.what}: ${check.detail}`, { connector: name, check: check.state }),
+      );
+      const failed = results.filter(({ state }) => state === 'failed').length;
+      const detail = failed === 0 ? {} : { failed };
+      await noteIn(sink, { action: 'check', connector: name, detail }, { ...world, who });
+      const [before, after] = [known, now].map((one) => secretsOf(one).map((secret) => secret.reveal()));
+      if (editing !== null && !isDeepStrictEqual(before, after)) await putIntoForce(now, editing, clock);
+    },
+  }),
   /** `every`: one of `scheduleChoices`; any other text: none is chosen yet. */
   schedule: (connector: ConnectorSettings, world: EditWorld, every: string): PreparedAct => {
     const { name } = connector;
@@ -199,11 +236,7 @@ export const editActs = {
 /**
  * Checks a new connector in this file of the config. Throws as `addedConnector`, also for values that are missing here.
  */
-export function plannedConnector(
-  world: EditWorld,
-  file: string,
-  added: Parameters<typeof addedConnector>[2],
-) {
+function plannedConnector(world: EditWorld, file: string, added: Parameters<typeof addedConnector>[2]) {
   const edit = plannedEdit(world, addedConnector(editingOf(world), file, added));
   const missing = edit.settings.missing.filter((one) => one.path.startsWith(`connectors.${added.name}.`));
   if (missing.length > 0) throw new ProblemsError('CONFIG_INVALID', missing);
@@ -252,7 +285,7 @@ export function secretAt(world: EditWorld, kind: string, name: string, config: s
   const { env } = editingOf(world);
   const folder = secretsFolder(settings) ?? '';
   const refuse = (why: string) => ({ ok: false, why }) as const;
-  const isFile = kind === 'file' && folder !== '' && /^\w[\w.-]{0,99}$/.test(name);
+  const isFile = kind === 'file' && folder !== '' && secretFile.test(name);
   const file = path.join(folder, name);
   const variable = kind === 'env' && Object.hasOwn(env, name) ? (env[name] ?? '') : '';
   const found = isFile ? readSecretFile(file) : ({ ok: true, value: variable } as const);
@@ -263,7 +296,20 @@ export function secretAt(world: EditWorld, kind: string, name: string, config: s
   }
   const others = secretsOf({ ...settings, connectors: new Map(), publish: new Map() });
   if (others.every((secret) => secret.reveal() !== found.value)) return { ...found, reference };
-  return refuse('this is the secret of another part of the config, which no service may get');
+  return refuse(ofAnotherPart);
+}
+
+const ofAnotherPart = 'this is the secret of another part of the config, which no service may get';
+const secretFile = /^\w[\w.-]{0,99}$/;
+
+/** The files of the folder for secrets that a new connector may refer to, as choices; the first: none of them. */
+export function secretFiles(world: EditWorld): readonly (readonly [value: string, text: string])[] {
+  const names = readdirSync(secretsFolder(world.settings) ?? '').filter((name) => secretFile.test(name));
+  const found = names.sort().filter((name) => {
+    const secret = secretAt(world, 'file', name, world.settings.file);
+    return secret.ok || secret.why !== ofAnotherPart;
+  });
+  return [['', 'none'], ...found.map((name) => [name, name] as const)];
 }
 
 /** The folder for secrets of new connectors, absolute; null: the config names none. */
@@ -271,12 +317,168 @@ export function secretsFolder({ file, parts: { http } }: LocalSettings): string 
   return http.secretsFolder === null ? null : path.resolve(path.dirname(file), http.secretsFolder);
 }
 
+const noCredentials: CredentialShape = { title: 'No credentials', fields: new Map() };
+
+/** The form for a connector of a new type. `fields`: null where no one has filled it in yet. */
+interface AskedForm {
+  readonly definition: Definition;
+  /** Place of the asked way to sign in. */
+  readonly index: number;
+  /** The connection to the visitor is one to type secrets into. */
+  readonly isSealed: boolean;
+  readonly fields: ReadonlyMap<string, string> | null;
+}
+
+/** A form of a new connector, without secrets. */
+export type NewForm = ReturnType<typeof readForm>;
+
+export function readForm({ definition, isSealed, fields, ...asked }: AskedForm, world: EditWorld) {
+  const { upstream, credentials } = definition;
+  const { settings } = world;
+  const direct = upstream === null ? [] : credentials.length === 0 ? [noCredentials] : credentials;
+  /** Ways to sign in; null: the Connector Execution API of the config has the credentials. */
+  const ways: readonly (CredentialShape | null)[] = [
+    ...(settings.parts.api === null ? [] : [null]),
+    ...direct,
+  ];
+  const index = asked.index in ways ? asked.index : 0;
+  const way = ways[index] ?? null;
+  /** A secret may be typed. */
+  const canType = isSealed && secretsFolder(settings) !== null;
+  const given = (name: string, usual = ''): string =>
+    fields === null ? usual : (fields.get(name) ?? '').trim();
+  const placeOf = (field: string, isSecret: boolean) => {
+    const variable = usualVariable(definition, field);
+    const isUsual = !isSecret || !canType || secretAt(world, 'env', variable, '').ok;
+    const places = ['file', 'env', 'text'].map((kind) => {
+      return { kind, name: given(`${kind}.${field}`, kind === 'env' && isUsual ? variable : '') };
+    });
+    return places.find(({ name }) => name !== '') ?? { kind: '', name: '' };
+  };
+  const usual = way === null ? definition.entities : (upstream?.entities ?? new Map());
+  const entities = [...definition.entities.keys()];
+  const every = given('every');
+  return {
+    definition,
+    ways,
+    index,
+    way,
+    canType,
+    name: given('name', freeName(settings, definition.name)),
+    id: given('id'),
+    sink: given('sink'),
+    every: scheduleChoices.has(every) ? every : '30m',
+    entities: entities.filter((name) => given(`entity.${name}`, usual.has(name) ? 'on' : '') !== ''),
+    /** The places of the credentials, by field. */
+    places: new Map(
+      Array.from(way?.fields ?? [], ([field, { isSecret }]) => [field, placeOf(field, isSecret)] as const),
+    ),
+  };
+}
+
+/** A filled-in form, as far as it can be a connector. */
+export interface PlannedNew {
+  readonly form: NewForm;
+  readonly planned?: ReturnType<typeof plannedConnector>;
+  /** It is to be added, and can be. */
+  readonly isReady?: boolean;
+  readonly checks?: Awaited<ReturnType<typeof checkPlanned>>;
+  /** The checks found nothing that keeps it from being read. */
+  readonly isSound?: boolean;
+  /** Why it cannot be added as it is. */
+  readonly problems?: readonly string[];
+  /** The lines for a file that has to be edited by hand. */
+  readonly lines?: string;
+}
+
 /**
- * Stores a secret in a new file of the folder for secrets, for its owner alone; gives its name. Replaces nothing, and
- * removes a file that it cannot write completely.
+ * Plans the connector of a form, and checks it, unless it is to be added (`do`: add). A secret that was typed goes to a
+ * file, which stays only where the connector can be read with it.
  */
-export function storeSecret(folder: string, name: string, text: string): string {
-  const own = `${name}-${randomBytes(3).toString('hex')}`;
+export async function planNew(asked: AskedForm, world: EditWorld): Promise<PlannedNew> {
+  const typed: string[] = [];
+  let isKept = false;
+  try {
+    const plan = await planTyped(readForm(asked, world), asked.fields ?? new Map(), typed, world);
+    isKept = plan.isReady === true || plan.isSound === true;
+    if (isKept || typed.length === 0) return plan;
+    const again = 'What you typed was not kept. Type it again, or choose where it is.';
+    const problems = [...(plan.problems ?? []), again];
+    return { form: readForm(asked, world), problems, ...(plan.checks && { checks: plan.checks }) };
+  } finally {
+    if (!isKept) for (const file of typed) rmSync(file, { force: true });
+  }
+}
+
+async function planTyped(
+  form: NewForm,
+  fields: ReadonlyMap<string, string>,
+  typed: string[],
+  world: EditWorld,
+): Promise<PlannedNew> {
+  const { name, definition } = form;
+  let lines: string | undefined;
+  try {
+    const place = placeOfNew(world, name);
+    for (const field of form.places.keys()) {
+      const secret = (fields.get(`typed.${field}`) ?? '').trim();
+      if (secret !== '') typed.push(storeSecret(form, field, secret, world));
+    }
+    const credentials = [...form.places.keys()].flatMap((field) => {
+      const reference = referenceOf(form, field, place.file, world);
+      return reference === null ? [] : [[field, reference]];
+    });
+    const entry = connectorEntry(world.settings, place, {
+      definition: definition.name,
+      ...(form.way === null ? { id: form.id } : { credentials: Object.fromEntries(credentials) }),
+      sink: world.settings.sinks.has(form.sink) ? form.sink : undefined,
+      exclude: [...definition.entities.keys()].filter((one) => !form.entities.includes(one)),
+      schedule: form.every === 'none' ? {} : { every: form.every },
+    });
+    lines = yamlEntry('connectors', name, entry);
+    const planned = plannedConnector(world, place.file, { name, entry });
+    const { edit } = planned;
+    if (fields.get('do') === 'add') {
+      if (fields.get('seen') === edit.seen) return { form, planned, isReady: edit.obstacle === null };
+      const changed = 'Nothing was added, because the config has changed since you saw the lines.';
+      return { form, planned, problems: [`${changed} Look at them again.`] };
+    }
+    const checks = await checkPlanned({ name: planned.connector.name, settings: edit.settings }, world);
+    // Without Redis it can be read by hand.
+    const isSound = checks.results.every(({ state, what }) => state !== 'failed' || what === 'redis');
+    return { form, planned, checks, isSound };
+  } catch (error) {
+    if (!(error instanceof SyncError)) throw error;
+    const own = `connectors.${name}.`;
+    return error instanceof ProblemsError
+      ? { form, problems: error.problems.map(({ path, message }) => `${path.replace(own, '')}: ${message}`) }
+      : { form, problems: [error.message], ...(lines && { lines }) };
+  }
+}
+
+/** Where a new connector of this name goes. Throws USAGE for a name that it cannot have. */
+function placeOfNew(world: EditWorld, name: string) {
+  if (!isConnectorName(name)) throw usage(`Name: expected ${namePattern('_ or -')}.`);
+  if (world.settings.connectors.has(name)) {
+    throw usage(`The config has a connector ${name} already. Choose another name.`);
+  }
+  const { file, env } = editingOf(world);
+  return connectorsPlace({ file, env }, writtenPlaces({ file, env }).possible[0] ?? file);
+}
+
+/**
+ * Stores a secret that was typed in a new file of the folder for secrets, for its owner alone; the form then refers to
+ * it. Gives the path of the file. Replaces nothing, and removes a file that it cannot write completely.
+ */
+function storeSecret({ name, canType, places }: NewForm, field: string, text: string, world: EditWorld) {
+  const folder = secretsFolder(world.settings) ?? '';
+  if (!canType) {
+    throw usage(
+      `${field}: a secret may be typed only over https or on this machine, with a folder for secrets.`,
+    );
+  }
+  if (/[\p{Cc}\p{Zl}\p{Zp}]/u.test(text)) throw usage(`${field}: expected a text without line ends.`);
+  const own = `${name}.${field}-${randomBytes(3).toString('hex')}`;
   const file = path.join(folder, own);
   try {
     const descriptor = openPrivateFile(file);
@@ -292,15 +494,19 @@ export function storeSecret(folder: string, name: string, text: string): string 
   } catch (error) {
     throw usage(`The secret cannot be stored: ${error instanceof Error ? error.message : String(error)}.`);
   }
-  return own;
+  places.set(field, { kind: 'file', name: own });
+  return file;
 }
 
-/** Where a new connector of this name goes. Throws USAGE for a name that it cannot have. */
-export function placeOfNew(world: EditWorld, name: string) {
-  if (!isConnectorName(name)) throw usage(`Name: expected ${namePattern('_ or -')}.`);
-  if (world.settings.connectors.has(name)) {
-    throw usage(`The config has a connector ${name} already. Choose another name.`);
-  }
-  const { file, env } = editingOf(world);
-  return connectorsPlace({ file, env }, writtenPlaces({ file, env }).possible[0] ?? file);
+/** How this file of the config refers to a field of the credentials; null for one that is left out. */
+function referenceOf({ way, places }: NewForm, field: string, file: string, world: EditWorld) {
+  const { kind = '', name = '' } = places.get(field) ?? {};
+  const known = way?.fields.get(field);
+  if (name === '' && known?.isRequired === false) return null;
+  if (name === '') throw usage(`${field}: type it, or choose where it is.`);
+  // A value that is written as it is refers to nothing.
+  if (kind === 'text' && known?.isSecret === false) return name.replaceAll('${', '$${');
+  const found = secretAt(world, kind, name, file);
+  if (found.ok) return found.reference;
+  throw usage(`${field}: ${found.why}.`);
 }

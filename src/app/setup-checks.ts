@@ -54,6 +54,9 @@ export function withConnectors<Of extends LocalSettings>(settings: Of, names: re
 const plannedWithinMs = 30_000;
 const plannedPagesMs = 20_000;
 
+/** Begins the name of a check of a connector itself, its sink included. */
+const ofConnector = /^(credentials|client secret|connector|pages?|masks?|sink|target|check|more checks)\b/;
+
 /**
  * Checks a connector that is not in the config yet, with its sink, within 30 seconds. No secret of the config stands in
  * the results. Rejects only when it is interrupted.
@@ -82,7 +85,14 @@ export async function checkPlanned(
     const late = skipped('more checks', `the ${roughly(plannedWithinMs)} for them are over`);
     add(within.aborted ? late : failed('check', error));
   }
-  return { results, atMs, tookMs: context.clock.now() - atMs };
+  const isShared = ({ what, state }: CheckResult): boolean => state !== 'failed' && !ofConnector.test(what);
+  return {
+    results: results.filter((one) => !isShared(one)),
+    /** Findings about what it shares with other connectors, such as Redis and the disk. */
+    others: results.filter(isShared),
+    atMs,
+    tookMs: context.clock.now() - atMs,
+  };
 }
 
 const passed = resultOf('ok');

@@ -168,7 +168,7 @@ export function relativesOf(target: EntityTarget, record: ShownRecord) {
 }
 
 /** Columns of which a rule of a mask covers the value or a part of it. */
-function maskedColumns({ connector, entity, table, isExploded }: EntityTarget): ReadonlySet<string> {
+export function maskedColumns({ connector, entity, table, isExploded }: EntityTarget): ReadonlySet<string> {
   const fields = [...(connector.masks.get(entity.name)?.rules.fields ?? [])];
   const paths = fields.filter(([, rule]) => rule.kind !== 'keep').map(([path]) => path.split('.'));
   const covers = ([first, second]: readonly string[], name: string): boolean =>

@@ -13,7 +13,7 @@ import type { JobLog } from '../jobs/worker-context.ts';
 import { isFromHere, type PageAccess } from '../monitor/page-access.ts';
 import { connectorNamed, targetNamed } from '../settings/choices.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
-import { counted, printable, printableWithin } from '../telemetry/format.ts';
+import { count, counted, printable, printableWithin } from '../telemetry/format.ts';
 import {
   type ActName,
   callout,
@@ -21,6 +21,7 @@ import {
   inputField,
   isPressed,
   mayAct,
+  maySeeValues,
   moment,
   page,
   type PageWorld,
@@ -73,7 +74,7 @@ const prepareByName: Readonly<Record<ActName, Prepare>> = {
   'run-now': onMany(acts.connectorActs['run-now'], isActive, 'paused', 'Nothing to run, resume first'),
   pause: onMany(acts.connectorActs.pause, isActive, 'paused already', 'Nothing to pause'),
   resume: onMany(acts.connectorActs.resume, isPaused, 'not paused', 'Nothing to resume'),
-  check: onConnector(acts.oneConnectorActs.check),
+  check: onConnector(editActs.check),
   'read-all': onConnector(acts.oneConnectorActs['read-all']),
   'allow-deletes': onConnector(acts.oneConnectorActs['allow-deletes']),
   'mark-known': onConnector(acts.oneConnectorActs['mark-known']),
@@ -163,7 +164,7 @@ export function actRoutes(pages: FastifyInstance, options: ActRoutes): void {
       await act.needs?.[Symbol.asyncDispose]();
       const address = `${name}${new URL(`${here}${request.url}`).search}`;
       const shown = { address, seen, back, hasChanged: form !== null };
-      return await sendPage(reply.code(form === null ? 200 : 409), confirmPage(act, shown, now));
+      return await sendPage(reply.code(form === null ? 200 : 409), await confirmPage(act, shown, now));
     }
     const deed = await acts.carryOut(act, { name, reason: form.reason }, actorOf(now), options);
     return leadBack(deed, back, reply);
@@ -234,7 +235,7 @@ interface ConfirmForm {
 }
 
 /** Says what will happen, and asks for it. The script shows the form in a dialog. */
-function confirmPage(act: acts.PreparedAct, form: ConfirmForm, world: PageWorld): string {
+async function confirmPage(act: acts.PreparedAct, form: ConfirmForm, world: PageWorld): Promise<string> {
   const { title, says, asksReason, choices, edit, button = title } = act;
   const reason = { placeholder: acts.defaultReason, maxlength: '200' };
   const mayDo = choices?.chosen !== '' && (edit?.obstacle ?? null) === null;
@@ -246,7 +247,7 @@ function confirmPage(act: acts.PreparedAct, form: ConfirmForm, world: PageWorld)
     ${form.hasChanged ? changed : ''}
     <input type="hidden" name="token" value="${world.formToken}" />
     <input type="hidden" name="seen" value="${form.seen}" />
-    ${textLines(says)} ${rowsAtStake(act, world)} ${choicesOf(act, form.address)} ${linesOf(act)}
+    ${textLines(says)} ${await rowsAtStake(act, world)} ${choicesOf(act, form.address)} ${linesOf(act)}
     ${asksReason === true ? inputField('reason', 'Why', '', reason) : ''}
     <div class="acts">
       <a class="btn" href="${root}${form.back}" data-close autofocus>No, go back</a>
@@ -286,16 +287,33 @@ function linesOf({ edit }: acts.PreparedAct): SafeHtml | '' {
     <pre class="log" tabindex="0">${changes}</pre>`;
 }
 
-/** Some of the rows that the act would change. */
-function rowsAtStake({ rows }: acts.PreparedAct, { nowMs }: PageWorld): SafeHtml | '' {
-  if (rows === undefined || rows.shown.length === 0) return '';
-  const shown = rows.shown.map(({ entity, keyText, missingSince }) => ({
-    cells: [html`<span class="mono">${keyName(keyText)}</span>`, moment(missingSince, nowMs), entity],
+/** Some of the rows that the act would change; their names and what they have in common for who may see values. */
+async function rowsAtStake({ rows }: acts.PreparedAct, world: PageWorld): Promise<SafeHtml | ''> {
+  if (rows === undefined) return '';
+  const { connector, kept, read } = rows;
+  const { shown, common } = await read();
+  const maySee = maySeeValues(world);
+  const cells = shown.map(({ entity, keyText, missingSince, name }) => ({
+    cells: [
+      html`<span class="mono">${keyName(keyText)}</span>`,
+      ...(maySee ? [printable(name)] : []),
+      moment(missingSince, world.nowMs),
+      entity,
+    ],
     nameLook: 'cut',
   }));
-  const more = rows.count - rows.shown.length;
-  return html`${table('Rows that look deleted', ['Looks deleted', 'Not found since', ['Entity', 'o']], shown)}
-  ${more > 0 ? html`<p class="soft">${counted(more, 'more row', 'more rows')}.</p>` : ''}`;
+  const columns = ['Looks deleted', ...(maySee ? ['Name'] : []), 'Not found since', ['Entity', 'o'] as const];
+  const links = kept.map(({ entity, withheld }) => {
+    const of = kept.length === 1 ? '' : ` of ${entity}`;
+    const address = `${root}data/${connector}/${entity}?rows=missing`;
+    return html`<p><a href="${address}">See all ${counted(withheld, 'row')}${of}</a></p>`;
+  });
+  const alike = common.map(({ entity, rows: number, same }) => {
+    const isAll = kept.some((one) => one.entity === entity && one.withheld === number);
+    const values = same.map(([column, text]) => `${column} ${text}`).join(', ');
+    return `${isAll ? 'All' : 'The first'} ${count(number)} of ${entity}: ${values}`;
+  });
+  return html`${maySee ? textLines(alike) : ''} ${table('Rows that look deleted', columns, cells)} ${links}`;
 }
 
 /** A key as people write it: its values, or the text that the sink has of more than some. */

@@ -6,26 +6,26 @@ import { carryOut } from '../app/acts.ts';
 import {
   addAct,
   type EditWorld,
-  placeOfNew,
-  plannedConnector,
+  type NewForm,
+  type PlannedNew,
+  planNew,
+  readForm,
   scheduleChoices,
   secretAt,
+  secretFiles,
   secretsFolder,
-  storeSecret,
 } from '../app/config-edits.ts';
-import { type CheckResult, checkPlanned } from '../app/setup-checks.ts';
-import { SyncError, usage } from '../core/errors.ts';
-import { ProblemsError } from '../core/problems.ts';
-import type { CredentialShape, Definition } from '../definitions/definition.ts';
-import { yamlEntry } from '../definitions/edit-yaml.ts';
+import type { CheckResult } from '../app/setup-checks.ts';
+import { usage } from '../core/errors.ts';
+import type { Definition } from '../definitions/definition.ts';
 import { isSealed } from '../monitor/page-access.ts';
-import { connectorEntry, freeName, usualVariable } from '../settings/edit-connectors.ts';
 import type { LocalSettings } from '../settings/settings.ts';
 import { counted, printable } from '../telemetry/format.ts';
 import { type ActRoutes, actorOf, leadBack, refusal } from './act-pages.ts';
 import {
   callout,
   crumbs,
+  disclosed,
   inputField,
   moment,
   page,
@@ -46,7 +46,6 @@ const addFields = z
   .record(z.string().max(200), z.string().max(4_096).catch(''))
   .catch({})
   .transform((fields): ReadonlyMap<string, string> => new Map(Object.entries(fields)));
-type Fields = z.output<typeof addFields>;
 
 /**
  * Adds a connector to the config: GET `/add` lists the types, GET `/add/<type>` asks for name and credentials, POST
@@ -54,7 +53,11 @@ type Fields = z.output<typeof addFields>;
  */
 export function addConnectorRoutes(pages: FastifyInstance, options: ActRoutes): void {
   const { settings } = options;
-  const answer = async (request: FastifyRequest, reply: FastifyReply, fields: Fields | null) => {
+  const answer = async (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    fields: ReadonlyMap<string, string> | null,
+  ) => {
     const now = options.world(request);
     const refused = refusal(request, now, options, fields === null ? null : (fields.get('token') ?? ''));
     if (refused !== null) return await sendPage(reply.code(403), refused);
@@ -63,21 +66,14 @@ export function addConnectorRoutes(pages: FastifyInstance, options: ActRoutes): 
     if (name === '') return await sendPage(reply, typesPage(settings, query.q, now));
     const definition = settings.definitions.get(name);
     if (definition === undefined) throw usage(`There is no connector type "${name}".`);
-    const ways = waysOf(definition, settings);
-    const index = query.way in ways ? query.way : 0;
-    const way = ways[index] ?? null;
-    const asked = { definition, ways, index, way, canType: isSealed(request), world: options };
-    const form = readForm(asked, fields);
-    if (fields === null) return await sendPage(reply, formPage(asked, { form }, now));
-    const outcome = await outcomeOf(asked, form, fields);
-    const { planned } = outcome;
-    const isAsked = fields.get('do') === 'add' && planned?.edit.obstacle === null;
-    if (!isAsked) return await sendPage(reply, formPage(asked, outcome, now));
-    if (fields.get('seen') !== planned.edit.seen) {
-      const problems = [
-        'Nothing was added, because the config has changed since you saw the lines. Look at them again.',
-      ];
-      return await sendPage(reply.code(409), formPage(asked, { ...outcome, problems }, now));
+    const asked = { definition, index: query.way, isSealed: isSealed(request), fields };
+    if (fields === null)
+      return await sendPage(reply, formPage({ form: readForm(asked, options) }, options, now));
+    const outcome = await planNew(asked, options);
+    const { form, planned, isReady = false } = outcome;
+    if (planned === undefined || !isReady) {
+      const hasChanged = planned !== undefined && fields.get('do') === 'add';
+      return await sendPage(reply.code(hasChanged ? 409 : 200), formPage(outcome, options, now));
     }
     const how = { name: 'add', reason: '' };
     const deed = await carryOut(addAct(planned, options), how, actorOf(now), options);
@@ -90,121 +86,6 @@ export function addConnectorRoutes(pages: FastifyInstance, options: ActRoutes): 
   pages.post(addRoute, { bodyLimit: maxFormBytes }, async (request, reply) =>
     answer(request, reply, addFields.parse(request.body ?? {})),
   );
-}
-
-/** A way to sign in; null: the Connector Execution API of the config has the credentials. */
-type Way = CredentialShape | null;
-
-interface Asked {
-  readonly definition: Definition;
-  readonly ways: readonly Way[];
-  /** The chosen one of `ways`, and its place there. Without any it is null. */
-  readonly way: Way;
-  readonly index: number;
-  /** A secret may be typed into the form. */
-  readonly canType: boolean;
-  readonly world: EditWorld;
-}
-
-const noCredentials: CredentialShape = { title: 'No credentials', fields: new Map() };
-
-function waysOf({ upstream, credentials }: Definition, { parts }: LocalSettings): readonly Way[] {
-  const direct = upstream === null ? [] : credentials.length === 0 ? [noCredentials] : credentials;
-  return [...(parts.api === null ? [] : [null]), ...direct];
-}
-
-/** The filled-in form, without secrets. */
-type Form = ReturnType<typeof readForm>;
-
-/** `fields`: null for a form that no one has filled in yet. */
-function readForm({ definition, way, world: { settings } }: Asked, fields: Fields | null) {
-  const given = (name: string, usual = ''): string =>
-    fields === null ? usual : (fields.get(name) ?? '').trim();
-  const usual = way === null ? definition.entities : (definition.upstream?.entities ?? new Map());
-  const places = [...(way?.fields.keys() ?? [])].map((field) => {
-    const kind = given(`from.${field}`, 'env');
-    return [field, { kind, name: given(`at.${field}`, usualVariable(definition, field)) }] as const;
-  });
-  return {
-    name: given('name', freeName(settings, definition.name)),
-    id: given('id'),
-    sink: given('sink'),
-    every: scheduleChoices.has(given('every')) ? given('every') : '30m',
-    entities: [...definition.entities.keys()].filter(
-      (name) => given(`entity.${name}`, usual.has(name) ? 'on' : '') !== '',
-    ),
-    /** The places of the credentials, by field. */
-    places: new Map(places),
-  };
-}
-
-interface Outcome {
-  readonly form: Form;
-  readonly planned?: ReturnType<typeof plannedConnector>;
-  readonly checks?: Awaited<ReturnType<typeof checkPlanned>>;
-  /** Why it cannot be added as it is. */
-  readonly problems?: readonly string[];
-  /** The lines for a file that has to be edited by hand. */
-  readonly lines?: string;
-}
-
-/** Stores what was typed, and checks the connector; without a check of its service where it is to be added. */
-async function outcomeOf(asked: Asked, form: Form, fields: Fields): Promise<Outcome> {
-  const { definition, way, world } = asked;
-  const { name } = form;
-  let lines: string | undefined;
-  try {
-    const place = placeOfNew(world, name);
-    for (const field of form.places.keys()) storeTyped(asked, form, field, fields);
-    const credentials = [...form.places.keys()].flatMap((field) => {
-      const reference = referenceOf(asked, form, field, place.file);
-      return reference === null ? [] : [[field, reference]];
-    });
-    const entry = connectorEntry(world.settings, place, {
-      definition: definition.name,
-      ...(way === null ? { id: form.id } : { credentials: Object.fromEntries(credentials) }),
-      sink: world.settings.sinks.has(form.sink) ? form.sink : undefined,
-      exclude: [...definition.entities.keys()].filter((one) => !form.entities.includes(one)),
-      schedule: form.every === 'none' ? {} : { every: form.every },
-    });
-    lines = yamlEntry('connectors', name, entry);
-    const planned = plannedConnector(world, place.file, { name, entry });
-    if (fields.get('do') === 'add') return { form, planned };
-    const checked = { name: planned.connector.name, settings: planned.edit.settings };
-    return { form, planned, checks: await checkPlanned(checked, world) };
-  } catch (error) {
-    if (!(error instanceof SyncError)) throw error;
-    const own = `connectors.${name}.`;
-    return error instanceof ProblemsError
-      ? { form, problems: error.problems.map(({ path, message }) => `${path.replace(own, '')}: ${message}`) }
-      : { form, problems: [error.message], ...(lines && { lines }) };
-  }
-}
-
-/** Stores a secret that was typed, and lets the form refer to it. */
-function storeTyped({ canType, world }: Asked, { name, places }: Form, field: string, fields: Fields): void {
-  const typed = (fields.get(`typed.${field}`) ?? '').trim();
-  if (typed === '') return;
-  const folder = secretsFolder(world.settings);
-  if (folder === null || !canType) {
-    throw usage(
-      `${field}: a secret may be typed only over https or on this machine, with a folder for secrets.`,
-    );
-  }
-  if (/[\p{Cc}\p{Zl}\p{Zp}]/u.test(typed)) throw usage(`${field}: expected a text without line ends.`);
-  places.set(field, { kind: 'file', name: storeSecret(folder, `${name}.${field}`, typed) });
-}
-
-/** Null for a field that is left out. */
-function referenceOf({ way, world }: Asked, { places }: Form, field: string, file: string): string | null {
-  const { kind = '', name = '' } = places.get(field) ?? {};
-  const known = way?.fields.get(field);
-  if (name === '' && known?.isRequired === false) return null;
-  // A value that is written as it is refers to nothing.
-  if (kind === 'text' && known?.isSecret === false) return name.replaceAll('${', '$${');
-  const found = secretAt(world, kind, name, file);
-  if (found.ok) return found.reference;
-  throw usage(`${field}: ${found.why}.`);
 }
 
 const mostTypes = 100;
@@ -272,33 +153,30 @@ function stepPage(service: string | null, at: number, heading: string, content: 
   return page({ title: `Add connector: ${service ?? 'type'}`, root, at: '', main, isLive: false }, world);
 }
 
-function formPage(asked: Asked, outcome: Outcome, world: PageWorld): string {
-  const { form, checks, planned, problems = [] } = outcome;
-  const service = serviceOf(asked.definition);
-  // Without Redis it can be read by hand.
-  const isBad = ({ what, state: found }: CheckResult): boolean => found === 'failed' && what !== 'redis';
-  const isSound = checks !== undefined && !checks.results.some(isBad);
+function formPage(outcome: PlannedNew, editing: EditWorld, world: PageWorld): string {
+  const { form, checks, isSound = false, problems = [] } = outcome;
+  const service = serviceOf(form.definition);
   const why = html`${problems.map((one) => html`<p role="alert">${printable(one)}</p>`)}`;
   const [heading, button] =
     checks === undefined
       ? [`Add ${service}`, 'Check']
       : [`${form.name} ${isSound ? 'can be read' : 'cannot be read yet'}`, 'Check again'];
   const main = html`${problems.length === 0 ? '' : callout('bad', 'Why it cannot be added', why)}
-    <form class="list" method="post" action="${asked.definition.name}?way=${asked.index}">
+    <form class="list" method="post" action="${form.definition.name}?way=${form.index}">
       <input type="hidden" name="token" value="${world.formToken}" />
       <div class="panel">
         <div class="step">
-          ${formFields(asked, form)}
+          ${formFields(form, editing)}
           <p><button class="${isSound ? '' : 'primary'}" name="do" value="check">${button}</button></p>
         </div>
       </div>
-      ${checks === undefined ? '' : checkSection(checks, world)} ${addSection(outcome, isSound)}
+      ${checks === undefined ? '' : checkSection(checks, world)} ${addSection(outcome)}
     </form>`;
-  return stepPage(service, planned === undefined ? 1 : 2, heading, main, world);
+  return stepPage(service, isSound ? 3 : 1, heading, main, world);
 }
 
-function formFields(asked: Asked, form: Form): SafeHtml {
-  const { ways, index, definition, world } = asked;
+function formFields(form: NewForm, world: EditWorld): SafeHtml {
+  const { ways, index, definition } = form;
   const tables = html`Tables start with <code>${form.name.replaceAll('-', '_')}__</code>. It cannot be changed
     later.`;
   const ids = html`<code>${world.program} connectors list</code> shows those that it has.`;
@@ -307,7 +185,6 @@ function formFields(asked: Asked, form: Form): SafeHtml {
     const text = way === null ? 'Through the API' : way.title;
     return html`<a class="chip" href="${definition.name}?way=${at}" ${current}>${text}</a>`;
   });
-  const unreadable = 'Only a Connector Execution API can read this type, and the config has no api.';
   const sinks = [...world.settings.sinks.keys()].map((one) => [one, one] as const);
   const entities = [...definition.entities.keys()].map((name) => {
     const checked = form.entities.includes(name) ? html`checked` : '';
@@ -315,11 +192,20 @@ function formFields(asked: Asked, form: Form): SafeHtml {
       <label><input type="checkbox" name="entity.${name}" value="on" ${checked} /> ${name}</label>
     </li>`;
   });
-  return html`${inputField('name', 'Name', tables, { value: form.name })}
-    ${ways.length === 0 ? html`<p class="soft">${unreadable}</p>` : ''}
+  const address = (definition.upstream?.baseUrl ?? []).map((part) =>
+    part.kind === 'text' ? part.text : `{${part.name}}`,
+  );
+  const reads =
+    ways.length === 0
+      ? 'Only a Connector Execution API can read this type, and the config has no api.'
+      : ways[index] === null
+        ? 'The API of the config reads it.'
+        : `Its address is ${address.join('')}`;
+  return html`<p class="soft">${reads}</p>
+    ${inputField('name', 'Name', tables, { value: form.name })}
     ${ways.length > 1 ? html`<nav class="chips" aria-label="Ways to sign in">${chips}</nav>` : ''}
     ${ways[index] === null ? inputField('id', 'Id of the connector in the API', ids, { value: form.id }) : ''}
-    ${[...form.places.keys()].map((field) => credentialField(asked, form, field))}
+    ${[...form.places.keys()].map((field) => credentialField(form, field, world))}
     ${sinks.length > 1 ? selectField('sink', 'Where do its rows go?', sinks, form.sink) : ''}
     <details>
       <summary>${form.entities.length} of ${counted(entities.length, 'entity', 'entities')}</summary>
@@ -329,54 +215,55 @@ function formFields(asked: Asked, form: Form): SafeHtml {
     </details>`;
 }
 
-type Choices = Iterable<readonly [value: string, text: string]>;
-
-function options(choices: Choices, chosen: string) {
-  return [...choices].map(([value, text]) => {
+function selectField(
+  name: string,
+  label: SafeHtml | string,
+  choices: Iterable<readonly [value: string, text: string]>,
+  chosen: string,
+): SafeHtml {
+  const options = [...choices].map(([value, text]) => {
     const selected = value === chosen ? html`selected` : '';
     return html`<option value="${value}" ${selected}>${text}</option>`;
   });
-}
-
-function selectField(name: string, label: string, choices: Choices, chosen: string): SafeHtml {
-  const select = html`<select id="${name}" name="${name}">
-    ${options(choices, chosen)}
-  </select>`;
   return html`<p class="field">
     <label for="${name}">${label}</label>
-    <span class="acts">${select}</span>
+    <span class="acts"
+      ><select id="${name}" name="${name}">
+        ${options}
+      </select></span
+    >
   </p>`;
 }
 
-/** Where one field of the credentials is, and whether it is there. */
-function credentialField({ way, world, canType }: Asked, { places }: Form, field: string): SafeHtml {
+/** One field of the credentials: typed, or where it is. A value that is found there is not yet one that works. */
+function credentialField({ way, places, canType }: NewForm, field: string, world: EditWorld): SafeHtml {
   const { kind = '', name = '' } = places.get(field) ?? {};
   const { isSecret = true, isRequired = true } = way?.fields.get(field) ?? {};
   const folder = secretsFolder(world.settings);
-  const kinds = [
-    ['env', 'Environment'],
-    ['file', `File in ${basename(folder ?? '')}`],
-    ['text', 'In the config'],
-  ] as const;
-  const possible = kinds.filter(([one]) => one === 'env' || (one === 'file' ? folder !== null : !isSecret));
-  const found = kind === 'text' || name === '' ? null : secretAt(world, kind, name, world.settings.file);
-  const known = found?.ok
-    ? html`${state('ok', 'Found')}, ${counted(found.value.length, 'character')}.`
-    : html`${state('idle', 'Not there yet')}: ${printable(found?.why ?? '')}.`;
+  const valueOf = (of: string) => ({ value: kind === of ? name : '' });
+  const label = html`<code>${field}</code>${isRequired ? '' : ' (not required)'}`;
   const once = html`It goes to a new file in <code>${folder ?? ''}</code> for this server alone, and is never
     shown.`;
   const password = { type: 'password', autocomplete: 'new-password' };
-  return html`<p class="field">
-      <label for="at.${field}">Where is <code>${field}</code>?${isRequired ? '' : ' (not required)'}</label>
-      <span class="acts">
-        <select name="from.${field}" aria-label="Kind of place of ${field}">
-          ${options(possible, kind)}
-        </select>
-        <input class="grow mono" id="at.${field}" name="at.${field}" value="${name}" autocomplete="off" />
-      </span>
-      <span class="hint">${found === null ? '' : known} Its name, not the secret itself.</span>
-    </p>
-    ${folder !== null && canType && isSecret ? inputField(`typed.${field}`, 'Or type it, once', once, password) : ''}`;
+  const typed = !isSecret
+    ? inputField(`text.${field}`, label, 'It is written into the config as it is.', valueOf('text'))
+    : canType
+      ? inputField(`typed.${field}`, html`Type ${label}, once`, once, password)
+      : html`<p>Where is ${label}?</p>`;
+  const inFolder = html`File in <code>${folder ?? ''}</code>`;
+  const files = folder === null ? [] : secretFiles(world);
+  const found = kind === 'text' || name === '' ? null : secretAt(world, kind, name, world.settings.file);
+  const known = found?.ok
+    ? `It is there, with ${counted(found.value.length, 'character')}.`
+    : `Not there yet: ${printable(found?.why ?? '')}.`;
+  const isOpen = found !== null || (isSecret && !canType) ? html`open` : '';
+  return html`${typed}
+    <details ${isOpen}>
+      <summary>Or choose where it is</summary>
+      ${folder === null ? '' : selectField(`file.${field}`, inFolder, files, valueOf('file').value)}
+      ${inputField(`env.${field}`, 'Environment variable where this server runs', 'Its name, not the value.', valueOf('env'))}
+      ${found === null ? '' : html`<p class="soft">${known}</p>`}
+    </details>`;
 }
 
 const checkWords: Readonly<Record<CheckResult['state'], readonly [StateLook, string]>> = {
@@ -386,21 +273,26 @@ const checkWords: Readonly<Record<CheckResult['state'], readonly [StateLook, str
   skipped: ['idle', 'Left out'],
 };
 
-function checkSection({ results, atMs, tookMs }: NonNullable<Outcome['checks']>, { nowMs }: PageWorld) {
-  const lines = results.map(
-    ({ state: found, what, detail }) =>
-      html`<li>${state(...checkWords[found])}<span>${printable(`${what}: ${detail}`)}</span></li>`,
-  );
+function checkSection(
+  { results, others, atMs, tookMs }: NonNullable<PlannedNew['checks']>,
+  { nowMs }: PageWorld,
+) {
+  const lines = (list: readonly CheckResult[]) =>
+    html`<ul class="panel checks">
+      ${list.map(
+        ({ state: found, what, detail }) =>
+          html`<li>${state(...checkWords[found])}<span>${printable(`${what}: ${detail}`)}</span></li>`,
+      )}
+    </ul>`;
+  const more = `${counted(others.length, 'check')} of what all connectors share`;
   return html`<section aria-labelledby="result">
     <h2 id="result">Checked at ${moment(atMs, nowMs)}, in ${(tookMs / 1000).toFixed(1)} s</h2>
-    <ul class="panel checks">
-      ${lines}
-    </ul>
+    ${lines(results)} ${others.length === 0 ? '' : disclosed(more, lines(others))}
   </section>`;
 }
 
 /** The lines that will be written, and the button that writes them; without it where a person has to. */
-function addSection({ form, planned, lines }: Outcome, isSound: boolean): SafeHtml | '' {
+function addSection({ form, planned, lines, isSound = false }: PlannedNew): SafeHtml | '' {
   const added = planned?.edit.lines.map((line) => line.slice(2)) ?? lines?.trimEnd().split('\n');
   if (added === undefined) return '';
   const { file = '', obstacle = '', seen = '' } = planned?.edit ?? {};

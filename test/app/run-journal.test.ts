@@ -188,6 +188,12 @@ describe('in memory', () => {
     return openJournal('mine' as ConnectorName, { clock: systemClock, command: 'sync' });
   }
 
+  it('counts the rows that a run in progress has deleted', () => {
+    const journal = open();
+    for (const rows of [3, 4]) journal.onEvent({ kind: 'rows-deleted', entity, rows });
+    expect(parseJournal(journal.text() ?? '')?.progress.deleted).toBe(7);
+  });
+
   it('keeps the newest 500 requests and lines, counts all, and stays below 1 MiB whatever they hold', () => {
     const journal = open();
     const facts = { entity, address: '€'.repeat(10_000), waitedMs: 1 };

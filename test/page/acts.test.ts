@@ -1,6 +1,8 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { commonTexts } from '../../src/app/acts.ts';
+import type { EntityName } from '../../src/core/names.ts';
 import { openHistory } from '../../src/sinks/registry.ts';
 import { instantClock } from '../support/instant-clock.ts';
 import { noRedis, openStatusWorld, script, type StatusWorld } from '../support/page/status-world.ts';
@@ -12,7 +14,8 @@ import { callCli } from '../support/run-cli.ts';
 
 const http = `{ tokens: {
   anna: { token: token-of-anna-0123, may: act },
-  bob: { token: token-of-bob-012345 } } }`;
+  bob: { token: token-of-bob-012345 },
+  carl: { token: token-of-carl-0123, may: [pages, data, act] } } }`;
 
 let world: StatusWorld;
 let config: string;
@@ -191,7 +194,14 @@ describe('a person whose pages are those of a worker', () => {
     const asked = await anna.ask(address);
     expect(asked.text).toContain('Allow 23 deletes of members, once?');
     expect(asked.text).toContain('At the last run these were 23 of list_members');
-    expect(asked.text).toMatch(/Not found since Entity \w+ \/ \w+ .* list_members .* 13 more rows\./);
+    expect(asked.text).toMatch(
+      /Not found since Entity \w+ \/ \w+ .* list_members See all 23 rows No, go back/,
+    );
+    expect(asked.text).not.toContain('@');
+    expect(await anna.read(address)).toContain('href="../data/members/list_members?rows=missing"');
+    const carl = await openActor(ui, 'token-of-carl-0123');
+    const seen = (await carl.ask(address)).text;
+    expect(seen).toMatch(/Name Not found since Entity \w+ \/ \w+ \p{L}[^\d]* \d\d:\d\d list_members/u);
     // No worker serves yet; another person asks at the same time.
     const forms = [asked, await anna.ask(address)];
     const answers = await Promise.all(forms.map(async (one) => (await anna.confirm(one)).text));
@@ -223,6 +233,18 @@ describe('a person whose pages are those of a worker', () => {
       { ...about, action: 'allow-deletes', connector: 'members' },
     ]);
   });
+});
+
+it('knows the texts that all rows of an entity have in common', () => {
+  const row = (entity: string, texts: Readonly<Record<string, string>>) => {
+    return { entity: entity as EntityName, texts: new Map(Object.entries(texts)) };
+  };
+  const rows = [
+    row('people', { region: 'DACH', name: 'Ada', plan: 'free' }),
+    row('notes', { title: 'alone' }),
+    row('people', { region: 'DACH', name: 'Kim' }),
+  ];
+  expect(commonTexts(rows)).toEqual([{ entity: 'people', rows: 2, same: [['region', 'DACH']] }]);
 });
 
 describe('who may not act', () => {

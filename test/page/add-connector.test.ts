@@ -1,5 +1,5 @@
 import { createServer } from 'node:http';
-import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openDeeds } from '../../src/app/acts.ts';
@@ -25,13 +25,15 @@ const env = { TRACKER_TOKEN: right, WRONG_TOKEN: 'someone-elses-1', PAGE_SECRET:
 
 let service: Awaited<ReturnType<typeof listen>>;
 const authorizations: (string | undefined)[] = [];
+/** The name of the last project. */
+let lastName: unknown = 'Project 3';
 
 beforeAll(async () => {
   service = await listen(
     createServer(({ url = '', headers }, response) => {
       authorizations.push(headers.authorization);
       const isKnown = headers.authorization === `Bearer ${right}`;
-      const projects = [1, 2, 3].map((id) => ({ id: `p${id}`, name: `Project ${id}` }));
+      const projects = [1, 2, 3].map((id) => ({ id: `p${id}`, name: id === 3 ? lastName : `Project ${id}` }));
       const body = url.startsWith('/me') ? { account: { id: 'a-1', name: 'Acme' } } : { items: projects };
       response.writeHead(isKnown ? 200 : 401, { 'content-type': 'application/json' });
       response.end(JSON.stringify(isKnown ? body : { message: `unknown token ${headers.authorization}` }));
@@ -84,13 +86,19 @@ const first = `
 interface WorldOptions {
   readonly redis?: string;
   readonly connectors?: string;
+  /** Content of `secrets/key`. */
+  readonly secret?: string;
 }
 
 /** A config, and its pages, which may edit it; also those of a worker. */
-async function openWorld({ redis = noRedis, connectors = first }: WorldOptions = {}, isWorker = false) {
+async function openWorld(
+  { redis = noRedis, connectors = first, secret }: WorldOptions = {},
+  isWorker = false,
+) {
   const folder = newFolder();
   mkdirSync(path.join(folder, 'definitions'));
   mkdirSync(path.join(folder, 'secrets'));
+  if (secret !== undefined) writeFileSync(path.join(folder, 'secrets', 'key'), secret, { mode: 0o600 });
   writeFileSync(path.join(folder, 'definitions', 'tracker.yaml'), definition(service.origin));
   const config = path.join(folder, 'sync.yaml');
   writeFileSync(config, configText(redis, connectors), { mode: 0o640 });
@@ -105,11 +113,15 @@ async function openWorld({ redis = noRedis, connectors = first }: WorldOptions =
     };
   };
   let reload = async (): Promise<unknown> => Promise.resolve();
+  let reloads = 0;
   const hidden: LocalSettings[] = [];
   const editing = {
     env,
     hide: (settings: LocalSettings) => void hidden.push(settings),
-    reload: async () => await reload(),
+    reload: async () => {
+      reloads += 1;
+      return await reload();
+    },
     isWorker,
   };
   const address = { host: '127.0.0.1', port: 0 };
@@ -122,6 +134,7 @@ async function openWorld({ redis = noRedis, connectors = first }: WorldOptions =
     folder,
     config,
     log: lines,
+    reloads: () => reloads,
     served,
     anna: await openActor(served, env.PAGE_SECRET),
     text,
@@ -169,8 +182,7 @@ async function openWorld({ redis = noRedis, connectors = first }: WorldOptions =
 
 const fields = {
   name: 'new-tracker',
-  'from.token': 'env',
-  'at.token': 'TRACKER_TOKEN',
+  'env.token': 'TRACKER_TOKEN',
   'entity.projects': 'on',
   every: '1h',
 };
@@ -198,7 +210,11 @@ describe('a connector added from the pages', () => {
     expect(checked).toMatchObject({ status: 200 });
     expect(checked.text).toContain('new-tracker can be read');
     expect(checked.text).toContain('Passed connector new-tracker: account a-1 answers (tracker, 1 entity)');
-    expect(checked.text).toContain('Found , 15 characters.');
+    expect(checked.text).toMatch(
+      /Passed sink main: .* \d checks? of what all connectors share .* disk of main/,
+    );
+    expect(checked.text).toContain(`Its address is ${service.origin}`);
+    expect(checked.text).toContain('It is there, with 15 characters.');
     expect(checked.text).toContain(
       'new-tracker: definition: tracker credentials: token: ${TRACKER_TOKEN} sink: main',
     );
@@ -207,12 +223,12 @@ describe('a connector added from the pages', () => {
   });
 
   it('shows why it cannot be read, without its secrets', async () => {
-    const checked = await check(world.anna, { 'at.token': 'WRONG_TOKEN' });
+    const checked = await check(world.anna, { 'env.token': 'WRONG_TOKEN' });
     expect(checked.text).toContain('new-tracker cannot be read yet');
     expect(checked.text).toContain('Failed connector new-tracker: ');
     expect(checked.text).toContain('Add it all the same');
     expect(checked.text).not.toContain(env.WRONG_TOKEN);
-    const nowhere = await check(world.anna, { 'at.token': 'NO_SUCH' });
+    const nowhere = await check(world.anna, { 'env.token': 'NO_SUCH' });
     expect(nowhere.text).toContain('token: no such variable is set where this server runs.');
   });
 
@@ -221,11 +237,13 @@ describe('a connector added from the pages', () => {
     [{ name: '../../etc' }, 'Name: expected lower-case words'],
     [{ name: 'old_tracker' }, 'the same names as those of old-tracker'],
     [{ name: 'old-tracker' }, 'The config has a connector old-tracker already'],
-    [{ 'from.token': 'file', 'at.token': '../sync.yaml' }, 'no such file is there'],
-    [{ 'from.token': 'file', 'at.token': '.' }, 'no such file is there'],
-    [{ 'at.token': 'constructor' }, 'no such variable is set'],
-    [{ 'at.token': 'PAGE_SECRET' }, 'the secret of another part of the config'],
-    [{ 'from.token': 'constructor', 'at.token': '${file:sync.yaml}' }, 'no such file is there'],
+    [{ 'file.token': '../sync.yaml' }, 'no such file is there'],
+    [{ 'file.token': '.' }, 'no such file is there'],
+    [{ 'env.token': 'constructor' }, 'no such variable is set'],
+    [{ 'env.token': 'PAGE_SECRET' }, 'the secret of another part of the config'],
+    [{ 'env.token': '${file:sync.yaml}' }, 'no such variable is set'],
+    [{ 'env.token': '', 'text.token': '${file:sync.yaml}' }, 'no such file is there'],
+    [{ 'env.token': '' }, 'token: type it, or choose where it is.'],
     [{ name: 'x'.repeat(50_000) }, 'Name: expected lower-case words'],
   ])('is refused where a field is wrong (%o)', async (more, why) => {
     const sent = authorizations.length;
@@ -266,7 +284,7 @@ describe('a connector added from the pages', () => {
 
   it('may have a secret that is typed once, and goes to a file for the server alone', async () => {
     const asked = await world.anna.ask('/add/tracker');
-    const typed = { ...fields, name: 'typed', 'typed.token': right, do: 'check' };
+    const typed = { ...fields, name: 'typed', 'env.token': '', 'typed.token': right, do: 'check' };
     const secrets = path.join(world.folder, 'secrets');
     const open = await world.served.get('/add/tracker', {
       method: 'POST',
@@ -275,14 +293,30 @@ describe('a connector added from the pages', () => {
     });
     expect(open.body).toContain('only over https or on this machine');
     expect(readdirSync(secrets)).toEqual([]);
+    expect(asked.text).toMatch(
+      new RegExp(`Type token , once .*${secrets} .* Or choose where it is File in ${secrets}`),
+    );
+    const wrong = await world.anna.confirm(asked, { ...typed, 'typed.token': 'wrong' });
+    expect(wrong.text).toContain('What you typed was not kept.');
+    expect(wrong.text).toContain('Failed connector typed: ');
+    expect(wrong.text).not.toContain('✓ Credentials');
+    expect(wrong.text).not.toContain('Add it all the same');
+    expect(readdirSync(secrets)).toEqual([]);
     const checked = await world.anna.confirm(asked, typed);
     expect(checked.text).toContain('typed can be read');
     const [file = '', ...others] = readdirSync(secrets);
     expect(others).toEqual([]);
     expect(file).toMatch(/^typed\.token-[0-9a-f]{6}$/);
     expect(checked.text).toContain(`token: \${file:./secrets/${file}}`);
+    expect(checked.text).toContain('✓ Credentials');
     expect(checked.text).not.toContain(right);
     expect(checked.address).not.toContain(right);
+    // Names of secrets of other parts of the config are no choice.
+    writeFileSync(path.join(secrets, 'of-anna'), env.PAGE_SECRET, { mode: 0o600 });
+    const again = await world.anna.read('/add/tracker');
+    expect(again).toContain(`<option value="${file}"`);
+    expect(again).not.toContain('of-anna');
+    rmSync(path.join(secrets, 'of-anna'));
     expect(readFileSync(path.join(secrets, file), 'utf8')).toBe(right);
     expect(statSync(path.join(secrets, file)).mode & 0o777).toBe(0o600);
     expect(world.log.join('')).not.toContain(right);
@@ -350,6 +384,24 @@ describe('a connector added from the pages', () => {
   });
 });
 
+it('checks a connector with its secret as it is now, which is in force from then on', async () => {
+  const inFile = `
+  old-tracker: { definition: tracker, credentials: { token: '\${file:./secrets/key}' }, sink: main }`;
+  await using world = await openWorld({ connectors: inFile, secret: 'wrong' });
+  const { anna } = world;
+  const address = '/act/check?connector=old-tracker';
+  expect((await anna.press(address, '/connectors/old-tracker')).text).toContain(
+    'Check old-tracker : 1 problem',
+  );
+  const before = world.reloads();
+  writeFileSync(path.join(world.folder, 'secrets', 'key'), right);
+  const pressed = await anna.press(address, '/connectors/old-tracker');
+  await eventually(async () => (await anna.ask(pressed.address)).text.includes('account a-1 answers'));
+  expect(world.reloads()).toBe(before + 1);
+  await anna.press(address, '/connectors/old-tracker');
+  expect(world.reloads()).toBe(before + 1);
+});
+
 it('shows the lines to paste where the file cannot be edited', async () => {
   const connectors =
     ' { old: { definition: tracker, credentials: { token: "${TRACKER_TOKEN}" }, sink: main } }';
@@ -371,6 +423,13 @@ it('has a worker read a new connector at once', async () => {
     const added = await world.anna.confirm(await check(world.anna), { ...fields, do: 'add' });
     expect(added.address).toMatch(/^\/connectors\/new-tracker\?did=/);
     await eventually(async () => (await world.anna.read(added.address)).includes('3 new'));
+    lastName = 7;
+    await world.anna.confirm(await world.anna.ask('/act/read-all?connector=new-tracker'));
+    await eventually(async () =>
+      (await world.anna.ask('/act/mark-known?connector=new-tracker')).text.includes(
+        'Accept that projects.name sometimes does not fit?',
+      ),
+    );
     const names = (await world.actions()).map(([who, action]) => `${who} ${action}`);
     expect(names).toContain('anna add');
   } finally {
