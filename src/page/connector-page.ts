@@ -380,7 +380,7 @@ function changesText({ added, changed, deleted }: DayChanges = noChanges): SafeH
 
 type Completeness = readonly [StateLook, string, why: SafeHtml | string];
 
-/** What tells how complete an entity is. */
+/** Facts that say how complete an entity is. */
 type KnownEntities = Pick<ConnectorData, 'connector' | 'overview' | 'running'> & {
   readonly stored: Pick<StoredConnector, 'failures'> | null;
 };
