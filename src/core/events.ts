@@ -32,13 +32,12 @@ export type RunEvent =
       readonly resumed: boolean;
     } & OfListing)
   | ({ readonly kind: 'page-requested' } & OfListing)
-  | {
+  | ({
       readonly kind: 'page-fetched';
-      readonly entity: EntityName;
       readonly records: number;
       readonly bytes: number;
       readonly ms: number;
-    }
+    } & OfEntity)
   /** The service says how many records a root listing has; so many of them are still to be read. For people. */
   | ({ readonly kind: 'listing-counted'; readonly records: number } & OfListing)
   | ({

@@ -241,19 +241,11 @@ type WriteCell = (value: Exclude<ColumnValue, null>) => string;
 
 /** One cell; `text` writes a string. */
 function cellWriter({ type }: Pick<Column, 'type'>, text: (value: string) => string): WriteCell {
-  switch (type) {
-    case 'string':
-      return (value) => text(String(value));
-    case 'boolean':
-      return (value) => (Number(value) === 0 ? 'false' : 'true');
-    case 'integer':
-    case 'number':
-      return (value) => (typeof value === 'number' ? writeNumber(value) : String(value));
-    case 'object':
-    case 'array':
-    case 'any':
-      return (value) => quotedText(String(value));
-  }
+  if (type === 'string') return (value) => text(String(value));
+  if (type === 'boolean') return (value) => (Number(value) === 0 ? 'false' : 'true');
+  return isJsonColumn(type)
+    ? (value) => quotedText(String(value))
+    : (value) => (typeof value === 'number' ? writeNumber(value) : String(value));
 }
 
 function quotedText(text: string): string {

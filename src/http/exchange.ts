@@ -1,3 +1,4 @@
+import { addAbortListener } from 'node:events';
 import type { LookupFunction } from 'node:net';
 import type { Dispatcher } from 'undici';
 import { knownOrMade } from '../core/grouped.ts';
@@ -220,8 +221,7 @@ function streamOf(response: Response, limits: WireLimits): WireStream {
     header: headerOf(response),
     close: () => void body.destroy(),
     async *read(signal) {
-      const onAbort = (): void => void body.destroy(new Error('aborted'));
-      signal.addEventListener('abort', onAbort, { once: true });
+      using _listener = addAbortListener(signal, () => void body.destroy(new Error('aborted')));
       const noteChunk = watchPace(limits);
       try {
         signal.throwIfAborted();
@@ -237,7 +237,6 @@ function streamOf(response: Response, limits: WireLimits): WireStream {
         signal.throwIfAborted();
         throw error;
       } finally {
-        signal.removeEventListener('abort', onAbort);
         body.destroy();
       }
     },

@@ -3,31 +3,7 @@ import type { JsonValue } from '../core/json.ts';
 import { parseJsonText } from './lossless-json.ts';
 
 /** The records of an answer, by their places in its bytes. */
-export interface ScannedPage {
-  /** The whole answer, after decompression. */
-  readonly bytes: Buffer;
-  /** The text of the answer with `[]` for the array of records. */
-  readonly rest: string;
-  /** Elements of the array. */
-  readonly count: number;
-  /** Element i lies in the bytes from `starts[i]` to before `ends[i]`. */
-  readonly starts: Uint32Array;
-  readonly ends: Uint32Array;
-  /**
-   * An element that is an object has the members from `firstMember[i]` to before `firstMember[i + 1]`, in the order
-   * they came in, also those whose name comes again; other elements have none.
-   */
-  readonly firstMember: Uint32Array;
-  /** `memberWidth` numbers for each member: its name in `names`, start and end of its value, and `valueFlags`. */
-  readonly members: Uint32Array;
-  /** Decoded, each once. */
-  readonly names: readonly string[];
-  readonly isAscii: boolean;
-  /** Most arrays and objects inside each other. */
-  readonly deepest: number;
-  /** Some integer has 16 digits or more, so that a double may not hold it. */
-  readonly hasLongNumbers: boolean;
-}
+export type ScannedPage = Readonly<NonNullable<ReturnType<typeof scanPage>>>;
 
 /** Places are 32-bit numbers, and V8 computes fast with 31 bits. */
 const maxBytes = 2 ** 30;
@@ -40,11 +16,7 @@ const maxBytes = 2 ** 30;
  * path twice in an object; more than `maxDepth` arrays and objects inside each other; more than 10,000 names of
  * members; a number of more than 200 bytes, or with three digits in an exponent above zero.
  */
-export function scanPage(
-  bytes: Buffer,
-  paths: readonly (readonly string[])[],
-  maxDepth: number,
-): ScannedPage | null {
+export function scanPage(bytes: Buffer, paths: readonly (readonly string[])[], maxDepth: number) {
   const isAsciiOnly = isAscii(bytes);
   if (bytes.length > maxBytes || !(isAsciiOnly || isUtf8(bytes))) return null;
   const scan: Scan = {
@@ -61,16 +33,28 @@ export function scanPage(
   if (places === null || behind === -1 || skipSpace(scan, behind) !== bytes.length) return null;
   const encoding = isAsciiOnly ? 'latin1' : 'utf8';
   return {
+    /** The whole answer, after decompression. */
     bytes,
+    /** The text of the answer with `[]` for the array of records. */
     rest: `${bytes.toString(encoding, 0, start)}[]${bytes.toString(encoding, end)}`,
+    /** Elements of the array. */
     count: places.count,
+    /** Element i lies in the bytes from `starts[i]` to before `ends[i]`. */
     starts: places.starts.subarray(0, places.count),
     ends: places.ends.subarray(0, places.count),
+    /**
+     * An element that is an object has the members from `firstMember[i]` to before `firstMember[i + 1]`, in the order
+     * they came in, also those whose name comes again; other elements have none.
+     */
     firstMember: places.firstMember.subarray(0, places.count + 1),
+    /** `memberWidth` numbers for each member: its name in `names`, start and end of its value, and `valueFlags`. */
     members: places.members.subarray(0, places.memberCount * memberWidth),
-    names: places.names.names,
+    /** Decoded, each once. */
+    names: places.names.names as readonly string[],
     isAscii: isAsciiOnly,
+    /** Most arrays and objects inside each other. */
     deepest: scan.deepest,
+    /** Some integer has 16 digits or more, so that a double may not hold it. */
     hasLongNumbers: scan.hasLongNumbers,
   };
 }

@@ -315,25 +315,18 @@ function progressOf(connector: string, event: RunEvent): shapes.Progress | null 
   if (event.kind === 'run-started') {
     return { kind: 'started', connector, run: event.run, resumes: event.continues !== null };
   }
-  if (event.kind === 'rate-stated') {
-    return { kind: 'rate', connector, requestsPerSecond: event.requestsPerSecond };
-  }
+  if (event.kind === 'rate-stated') return { kind: 'rate', connector, ...picked(event, 'requestsPerSecond') };
   if (event.kind === 'throttled') return { kind: 'waiting', connector, waitMs: event.waitMs };
   if (event.kind !== 'call-retried') return null;
-  const { code, attempt, attempts, waitMs } = event;
-  return { kind: 'retrying', connector, code, attempt, attempts, waitMs };
+  return { kind: 'retrying', connector, ...picked(event, 'code', 'attempt', 'attempts', 'waitMs') };
 }
 
 function resultOf(report: RunReport): shapes.SyncResult {
-  const { connector, run, outcome, entities, calls, rate, error, resumeAt, partMissing } = report;
+  const { entities, rate, error, partMissing } = report;
   return {
-    connector,
-    run,
-    outcome,
-    calls,
+    ...picked(report, 'connector', 'run', 'outcome', 'calls', 'resumeAt'),
     ...(rate === undefined ? {} : { rate }),
-    resumeAt,
-    error: error === null ? null : { code: error.code, message: error.message },
+    error: error && picked(error, 'code', 'message'),
     entities: entities.map(({ entity, counts, deleted, withheld, completeness }) => ({
       entity,
       read: counts.fetched,

@@ -62,37 +62,27 @@ export interface SyncOptions {
   readonly onProgress?: (progress: Progress) => void;
 }
 
-export type Progress =
+export type Progress = { readonly connector: string } &
   /** A run begins. `resumes`: it continues one that did not end. */
-  | {
-      readonly kind: 'started';
-      readonly connector: string;
-      readonly run: string;
-      readonly resumes: boolean;
-    }
-  /** A page is stored: `read` records came, `written` of them were new or had changed. */
-  | {
-      readonly kind: 'stored';
-      readonly connector: string;
-      readonly entity: string;
-      readonly read: number;
-      readonly written: number;
-    }
-  /** The API states how many calls a second it takes, and they are made at that rate. */
-  | { readonly kind: 'rate'; readonly connector: string; readonly requestsPerSecond: number }
-  /** The API's rate limit: no call is made for `waitMs` milliseconds. */
-  | { readonly kind: 'waiting'; readonly connector: string; readonly waitMs: number }
-  /** Attempt `attempt` (from 1) of `attempts` failed; the next one is made after `waitMs` milliseconds. */
-  | {
-      readonly kind: 'retrying';
-      readonly connector: string;
-      readonly code: ErrorCode;
-      readonly attempt: number;
-      readonly attempts: number;
-      readonly waitMs: number;
-    }
-  /** The last event of this connector. */
-  | { readonly kind: 'ended'; readonly connector: string; readonly result: SyncResult };
+  (
+    | { readonly kind: 'started'; readonly run: string; readonly resumes: boolean }
+    /** A page is stored: `read` records came, `written` of them were new or had changed. */
+    | { readonly kind: 'stored'; readonly entity: string; readonly read: number; readonly written: number }
+    /** The API states how many calls a second it takes, and they are made at that rate. */
+    | { readonly kind: 'rate'; readonly requestsPerSecond: number }
+    /** The API's rate limit: no call is made for `waitMs` milliseconds. */
+    | { readonly kind: 'waiting'; readonly waitMs: number }
+    /** Attempt `attempt` (from 1) of `attempts` failed; the next one is made after `waitMs` milliseconds. */
+    | {
+        readonly kind: 'retrying';
+        readonly code: ErrorCode;
+        readonly attempt: number;
+        readonly attempts: number;
+        readonly waitMs: number;
+      }
+    /** The last event of this connector. */
+    | { readonly kind: 'ended'; readonly result: SyncResult }
+  );
 
 /**
  * Completeness of an entity. `not-yet`: listings failed or are still to be read. `part-missing`: the API may have

@@ -1,4 +1,5 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
+import { knownOrMade } from '../core/grouped.ts';
+import { type JsonObject, type JsonValue, valueAtKey } from '../core/json.ts';
 import type { Params } from '../core/records.ts';
 import { timeMs } from '../core/clock.ts';
 import { badParameter, notFound } from '../service/api-error.ts';
@@ -125,7 +126,7 @@ function filterTests(
     const plain = name.replace(/^(since|before)_|_(since|before)$/, '');
     const path = fields.find((field) => [plain, `${plain}_at`].includes(field.split('.').at(-1) ?? ''));
     if (path === undefined) return [];
-    if (bound === undefined) return [(record: JsonObject) => fieldAt(record, path) === value];
+    if (bound === undefined) return [(record: JsonObject) => valueAtKey(record, path) === value];
     const passes = timeTest(name, value);
     return [
       (record: JsonObject) => {
@@ -162,15 +163,9 @@ function sorted(
 }
 
 function timeAt(record: JsonObject, path: string): number | null {
-  const value = fieldAt(record, path);
+  const value = valueAtKey(record, path);
   if (typeof value === 'number') return value;
   return typeof value === 'string' && value !== '' ? Date.parse(value) : null;
-}
-
-function fieldAt(record: JsonObject, path: string): JsonValue | undefined {
-  let value: JsonValue | undefined = record;
-  for (const name of path.split('.')) value = isJsonObject(value) ? value[name] : undefined;
-  return value;
 }
 
 /** Makes a value for each key once, and keeps it while the key exists. */
@@ -178,11 +173,7 @@ export function remembered<Key extends object, Value extends object | string>(
   make: (key: Key) => Value,
 ): (key: Key) => Value {
   const known = new WeakMap<Key, Value>();
-  return (key) => {
-    const value = known.get(key) ?? make(key);
-    known.set(key, value);
-    return value;
-  };
+  return (key) => knownOrMade(known, key, () => make(key));
 }
 
 /** A thing of a sample account, such as a folder or a page, as the revisions so far have left it. */
@@ -282,9 +273,10 @@ export class Things {
   }
 
   #below(kind: string, parent: Thing | null): Thing[] {
-    const lists = this.#byParent.get(kind) ?? new Map<Thing | null, Thing[]>();
-    this.#byParent.set(kind, lists);
-    return listIn(lists, parent);
+    return listIn(
+      knownOrMade(this.#byParent, kind, () => new Map()),
+      parent,
+    );
   }
 
   /** Adds a thing of the revision under way; `place` tells several of a kind apart. */
@@ -374,9 +366,7 @@ export class Things {
 }
 
 function listIn<Key>(lists: Map<Key, Thing[]>, key: Key): Thing[] {
-  const list = lists.get(key) ?? [];
-  lists.set(key, list);
-  return list;
+  return knownOrMade(lists, key, () => []);
 }
 
 /** A thing in the trash is there. */

@@ -130,7 +130,13 @@ export function readSample(definition: string) {
     texts,
     template: templatesOf(records),
     /** One of the texts of a kind, in turns; later rounds are numbered: `Roadmap`, `Roadmap 2`. */
-    textAt: (kind: string, index: number): string => titleAt(texts(kind), index),
+    textAt: (kind: string, index: number): string => {
+      const titles = texts(kind);
+      const title = titles[index % titles.length] ?? '';
+      const round = Math.floor(index / titles.length) + 1;
+      // An empty title stays empty.
+      return round === 1 || title === '' ? title : `${title} ${round}`;
+    },
   };
 }
 
@@ -208,13 +214,6 @@ export function dayOf(revision: number): string {
 /** A time in seconds with the zone that a service writes: `2022-12-27T08:12:59Z`. */
 export function isoSeconds(ms: number, zone = 'Z'): string {
   return `${new Date(ms).toISOString().slice(0, 19)}${zone}`;
-}
-
-/** An empty title stays empty. */
-function titleAt(titles: readonly string[], index: number): string {
-  const title = titles[index % titles.length] ?? '';
-  const round = Math.floor(index / titles.length) + 1;
-  return round === 1 || title === '' ? title : `${title} ${round}`;
 }
 
 /** An id as text, whether it came as text or as a number; '' for what can be no id. */

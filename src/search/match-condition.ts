@@ -303,10 +303,7 @@ interface WordMatch {
 
 /** Makes the function that tells how well a value meets the condition, null where it does not. */
 export function wordMatcher({ kind, words }: WordCondition): (value: JsonValue) => WordMatch | null {
-  return kind === 'keyword' ? keywordMatcher(words) : fuzzyMatcher(words);
-}
-
-function keywordMatcher(words: readonly string[]): (value: JsonValue) => WordMatch | null {
+  if (kind === 'fuzzy') return fuzzyMatcher(words);
   const wanted = new Set(words);
   return (value) => {
     const found = new Set<string>();

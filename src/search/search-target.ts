@@ -120,7 +120,10 @@ export function searchTarget(
       : everyColumn([...parentColumns.values(), ...table.columns]);
   const fields = [...searchable]
     .map(([name, { type, from, shape }]): SearchField => ({ name, type, sources: from.map(sourceOf), shape }))
-    .filter(({ sources }) => only === undefined || sources.every((source) => isOf(source, only)));
+    .filter(
+      ({ sources }) =>
+        only === undefined || sources.every((source) => source.kind !== 'extra' && only.has(source.column)),
+    );
   return {
     table: tableName(connector, table.entity),
     chosen: chosenRows(connector, table.entity, rows),
@@ -149,24 +152,15 @@ function chosenRows(
   { which, since }: Pick<ShownRows, 'which' | 'since'> = { which: 'stored', since: '' },
 ): SearchTarget['chosen'] {
   const live = 'r._deleted_at IS NULL';
-  switch (which) {
-    case 'stored':
-      return { sql: live, values: [] };
-    case 'changed':
-      // Both databases begin the text of a time with its day.
-      return { sql: `(${live} AND CAST(r._changed_at AS text) >= CAST(? AS text))`, values: [since] };
-    case 'deleted':
-      return { sql: 'r._deleted_at IS NOT NULL', values: [] };
-    case 'missing': {
-      return { sql: `(${live} AND r._row IN (${missingRowsSql}))`, values: [connector, entity] };
-    }
-    case 'all':
-      return { sql: 'TRUE', values: [] };
-  }
-}
-
-function isOf(source: FieldSource, only: ReadonlySet<string>): boolean {
-  return source.kind !== 'extra' && only.has(source.column);
+  const choices = {
+    stored: { sql: live, values: [] },
+    // Both databases begin the text of a time with its day.
+    changed: { sql: `(${live} AND CAST(r._changed_at AS text) >= CAST(? AS text))`, values: [since] },
+    deleted: { sql: 'r._deleted_at IS NOT NULL', values: [] },
+    missing: { sql: `(${live} AND r._row IN (${missingRowsSql}))`, values: [connector, entity] },
+    all: { sql: 'TRUE', values: [] },
+  };
+  return choices[which];
 }
 
 /** The parent's table, if its rows can be identified from what the elements carry. */

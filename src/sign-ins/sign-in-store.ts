@@ -223,7 +223,12 @@ export function openSignIn({ connector, sink, key, clock, claimMs = defaultClaim
             held.release();
           }
         }
-        if (clock.now() >= giveUpAt) throw busy(connector, waitMs);
+        if (clock.now() >= giveUpAt) {
+          throw new SyncError(
+            `Another process has been renewing the sign-in of ${connector} for ${Math.round(waitMs / 1_000)} s. Try again; if it stays so, end that process.`,
+            { code: 'AUTH_FAILED', recovery: 'retry', context: { connector } },
+          );
+        }
         await clock.sleep(pauseMs, signal);
       }
     },
@@ -235,11 +240,7 @@ export function openSignIn({ connector, sink, key, clock, claimMs = defaultClaim
  * Reads the facts about the sign-ins of these connectors of one sink; connectors without a sign-in are absent. Decrypts
  * no token and creates nothing.
  */
-export async function readSignInFacts(
-  sink: SinkPlace,
-  connectors: readonly string[],
-  clock: Clock,
-): Promise<ReadonlyMap<string, SignInFacts>> {
+export async function readSignInFacts(sink: SinkPlace, connectors: readonly string[], clock: Clock) {
   // A schema has one table for all connectors, a folder one file for each.
   const groups = sink.type === 'postgres' ? [connectors] : connectors.map((one) => [one]);
   const facts = new Map<string, SignInFacts>();
@@ -268,13 +269,6 @@ function driverOf(sink: SinkPlace, connector: string, clock: Clock): SignInDrive
 type Ask = (found: StoredSignIn) => Promise<Renewal>;
 
 const durable = { isDurable: true } as const;
-
-function busy(connector: string, waitedMs: number): SyncError {
-  return new SyncError(
-    `Another process has been renewing the sign-in of ${connector} for ${Math.round(waitedMs / 1_000)} s. Try again; if it stays so, end that process.`,
-    { code: 'AUTH_FAILED', recovery: 'retry', context: { connector } },
-  );
-}
 
 const tokensShape = z.object({
   accessToken: z.string().min(1),

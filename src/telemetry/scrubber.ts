@@ -29,13 +29,9 @@ function spellingsOf(value: string): readonly string[] {
 function passwordOf(value: string): readonly string[] {
   if (!URL.canParse(value)) return [];
   const { password } = new URL(value);
-  return password === '' ? [] : [password, decodeURIComponentOr(password)];
-}
-
-function decodeURIComponentOr(text: string): string {
   try {
-    return decodeURIComponent(text);
+    return password === '' ? [] : [password, decodeURIComponent(password)];
   } catch {
-    return text; // A stray percent sign: the text as written is all there is.
+    return [password]; // A stray percent sign: the text as written is all there is.
   }
 }

@@ -1,3 +1,4 @@
+import { addAbortListener } from 'node:events';
 import PQueue from 'p-queue';
 import { startChild, type Child } from '../../child/start-child.ts';
 import type { Clock } from '../../core/clock.ts';
@@ -109,7 +110,9 @@ export function openSearchProcesses(options: SearchProcessesOptions) {
     const freeSlot = await takeSlot(slots, signal);
     const one = takeProcess();
     try {
-      await resultOf(one, one.ready, startMs, signal, didNotStart);
+      const notReady = `A search process was not ready within ${startMs / 1000} s. Try again when the machine is less busy.`;
+      const late = () => new SyncError(notReady, { code: 'SINK_FAILED', recovery: 'retry' });
+      await resultOf(one, one.ready, startMs, signal, late);
       const answer = one.ask('search', { ...call, entity: withoutMask(call.entity) });
       return await resultOf(one, answer, deadlineMs + graceMs, signal, () => tooSlow(deadlineMs));
     } finally {
@@ -129,14 +132,12 @@ export function openSearchProcesses(options: SearchProcessesOptions) {
       given.throwIfAborted();
       if (isClosed) throw interrupted();
       const ending = new AbortController();
-      const end = (): void => ending.abort(given.reason);
-      given.addEventListener('abort', end, { once: true });
+      using _listener = addAbortListener(given, () => ending.abort(given.reason));
       searches.add(ending);
       try {
         return await searchWithin(call, ending.signal);
       } finally {
         searches.delete(ending);
-        given.removeEventListener('abort', end);
       }
     },
     [Symbol.asyncDispose]: async (): Promise<void> => {
@@ -173,13 +174,6 @@ export function busy(waiting: number): SyncError {
   return new SyncError(
     `All search processes are busy and ${waiting} searches are waiting. Try again in a moment.`,
     { code: 'SEARCH_BUSY', recovery: 'throttle', context: { waiting } },
-  );
-}
-
-function didNotStart(): SyncError {
-  return new SyncError(
-    `A search process was not ready within ${startMs / 1000} s. Try again when the machine is less busy.`,
-    { code: 'SINK_FAILED', recovery: 'retry' },
   );
 }
 

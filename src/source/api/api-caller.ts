@@ -1,16 +1,6 @@
 import { instantOf, type Clock, type Instant } from '../../core/clock.ts';
 import type { OnRunEvent } from '../../core/events.ts';
-import {
-  type WireAnswer,
-  type WireStream,
-  openWire,
-  type ExchangeRequest,
-  policyRate,
-  isSuccess,
-  pageIn,
-  shownQuery,
-  type OnExchange,
-} from '../../http/exchange.ts';
+import * as exchanges from '../../http/exchange.ts';
 import { type ApiLimits } from './api-limits.ts';
 import { type BrokenAnswers, type CallBudget, callWithRetries } from './call-with-retries.ts';
 import { type CallFacts, classifyAnswer, classifyThrown, invalidBody } from './call-failure.ts';
@@ -29,16 +19,16 @@ export interface ApiCall<T> {
   /** State shared by the calls that request the same with other parameters; absent: the call is judged alone. */
   readonly brokenAnswers?: BrokenAnswers;
   /** Hears of each attempt; its address begins below the base URL. */
-  readonly onExchange?: OnExchange | undefined;
+  readonly onExchange?: exchanges.OnExchange | undefined;
   /** Throws `CallFailure` for a body that may be better next time, `SyncError` for one that will not. */
-  read(answer: WireAnswer): T;
+  read(answer: exchanges.WireAnswer): T;
 }
 
 /** A call whose answer may be long and is read as a stream, in every attempt from its start. */
 export interface StreamCall<T> extends Omit<ApiCall<T>, 'read'> {
   /** Throws `CallFailure` for a body that may be better next time, `SyncError` to end the call. */
   receive(
-    head: Pick<WireStream, 'status' | 'header'>,
+    head: Pick<exchanges.WireStream, 'status' | 'header'>,
     body: AsyncIterable<Uint8Array>,
     signal: AbortSignal,
   ): Promise<T>;
@@ -74,7 +64,7 @@ export function openApiCaller(options: ApiCallerOptions) {
         { method, url: path, body, status, ms: clock.now() - began, wireBytes, keys: null },
         {
           entity: call.facts.entity,
-          address: `${path}${shownQuery(Object.keys(request.query))} ${call.facts.label}`,
+          address: `${path}${exchanges.shownQuery(Object.keys(request.query))} ${call.facts.label}`,
           waitedMs: 0,
         },
       );
@@ -85,14 +75,14 @@ export function openApiCaller(options: ApiCallerOptions) {
     tell(answer.status, answer.wireBytes);
     budget.costs.bytes += answer.wireBytes;
     options.onServerTime?.(instantOf(answer.header('date')));
-    const stated = policyRate(answer.header('ratelimit-policy'));
+    const stated = exchanges.policyRate(answer.header('ratelimit-policy'));
     if (stated !== null && budget.heardRate(stated)) {
       onEvent({ kind: 'rate-stated', requestsPerSecond: budget.rate().requestsPerSecond });
     }
     if (token !== null && answer.status !== 401) tokens?.accepted(token);
     if ('value' in answer) return answer.value;
-    if ('read' in call && isSuccess(answer.status)) {
-      const page = pageIn(answer.body, answer.header, redact);
+    if ('read' in call && exchanges.isSuccess(answer.status)) {
+      const page = exchanges.pageIn(answer.body, answer.header, redact);
       if (page !== null) throw invalidBody(call.facts, `expected JSON, got ${page}`);
       return call.read(answer);
     }
@@ -110,7 +100,7 @@ export function openApiCaller(options: ApiCallerOptions) {
     const answer = await transport.open(request, signal).catch(classified);
     if ('body' in answer) return answer;
     let wireBytes = 0;
-    async function* chunks(stream: WireStream): AsyncGenerator<Uint8Array> {
+    async function* chunks(stream: exchanges.WireStream): AsyncGenerator<Uint8Array> {
       try {
         for await (const bytes of stream.read(signal)) {
           wireBytes += bytes.byteLength;
@@ -157,7 +147,7 @@ export function openApiCaller(options: ApiCallerOptions) {
     });
 }
 
-export interface HttpRequest extends Pick<ExchangeRequest, 'method' | 'headers' | 'body'> {
+export interface HttpRequest extends Pick<exchanges.ExchangeRequest, 'method' | 'headers' | 'body'> {
   /** Below the base URL, beginning with `/api/`; already encoded. */
   readonly path: string;
   readonly query: Readonly<Record<string, string>>;
@@ -168,9 +158,9 @@ export type HttpTransport = ReturnType<typeof openHttpTransport>;
 /** Sends as `Wire` does. */
 export function openHttpTransport(baseUrl: URL, limits: ApiLimits) {
   const lookup = guardedLookup((address) => guardAddress(address, baseUrl.protocol === 'http:'));
-  const wire = openWire(limits, lookup);
+  const wire = exchanges.openWire(limits, lookup);
   const prefix = baseUrl.pathname.replace(/\/+$/, '');
-  const sent = ({ path, query, headers, method, body }: HttpRequest): ExchangeRequest => ({
+  const sent = ({ path, query, headers, method, body }: HttpRequest): exchanges.ExchangeRequest => ({
     url: pinnedUrl(baseUrl.origin, `${prefix}${path}`, query),
     method,
     headers: { accept: 'application/json', ...headers },

@@ -74,14 +74,11 @@ async function attemptOnce<T>(
   const sentAt = clock.now();
   const ended = (answer: CallEnded['answer']): void =>
     onEvent({ kind: 'call-ended', entity: facts.entity, answer, ms: clock.now() - sentAt, waitedMs });
-  let value: T;
-  try {
-    value = await send(current);
-  } catch (error) {
+  const value = await send(current).catch((error: unknown) => {
     signal.throwIfAborted();
     ended(answerOf(error));
     throw facts.isWrite === true ? onceOnly(error) : error;
-  }
+  });
   ended('ok');
   return value;
 }

@@ -26,15 +26,7 @@ import {
   readPaging,
   receiveWhole,
 } from '../api/open-api-source.ts';
-import {
-  accountOrigin,
-  type ConnectorOrigin,
-  readRecords,
-  type DownloadRequest,
-  type ReceiveFile,
-  type ConnectorSource,
-  type SourceOptions,
-} from '../source.ts';
+import * as sources from '../source.ts';
 import { openServerClock } from '../api/open-api-client.ts';
 
 interface DirectConnector extends Pick<UpstreamOptions, 'definition' | 'signIn' | 'onExchange'> {
@@ -73,23 +65,26 @@ export function openDirectClient({ allowHosts, clock, maxThrottleWaitMs }: Direc
 }
 
 /** The account's own limits hold beside these. */
-export interface DirectSourceOptions extends SourceOptions {
+export interface DirectSourceOptions extends sources.SourceOptions {
   /** Where the credentials go, as `ConnectorOrigin.baseUrl`. */
   readonly address: string;
   /** Opens the rate that other processes keep too, once the account is known; null: they keep none. */
-  readonly openBudget?: (origin: ConnectorOrigin) => SharedBudget | null;
+  readonly openBudget?: (origin: sources.ConnectorOrigin) => SharedBudget | null;
   readonly limits?: Partial<ApiLimits>;
   readonly clock?: Clock;
 }
 
 /** A connector's account at the third party itself. Disposing it closes the account. */
-export function openDirectSource(account: UpstreamAccount, options: DirectSourceOptions): ConnectorSource {
+export function openDirectSource(
+  account: UpstreamAccount,
+  options: DirectSourceOptions,
+): sources.ConnectorSource {
   const { definition, clock = systemClock, onEvent = () => undefined } = options;
   const limits: ApiLimits = { ...defaultApiLimits, ...options.limits };
   const serverClock = openServerClock();
   const brokenAnswersOf = openBrokenAnswers(options.isTrial);
   let shared: SharedBudget | null = null;
-  let known: ConnectorOrigin | null = null;
+  let known: sources.ConnectorOrigin | null = null;
   let accountName: string | null = null;
   const { maxThrottleWaitMs } = limits;
   const budget = openCallBudget({
@@ -125,13 +120,13 @@ export function openDirectSource(account: UpstreamAccount, options: DirectSource
       signal,
     });
 
-  const origin = async (signal: AbortSignal): Promise<ConnectorOrigin> => {
+  const origin = async (signal: AbortSignal): Promise<sources.ConnectorOrigin> => {
     if (known !== null) return known;
     const facts = callFacts('catalog', 'check the credentials');
     const { identity, name, serverTime } = await call(facts, () => account.check(signal), signal);
     serverClock.heard(serverTime);
     accountName = name === null || identity === null ? (name ?? identity) : `${name} (${identity})`;
-    known = accountOrigin(options.address, identity);
+    known = sources.accountOrigin(options.address, identity);
     shared ??= options.openBudget?.(known) ?? null;
     return known;
   };
@@ -149,7 +144,7 @@ export function openDirectSource(account: UpstreamAccount, options: DirectSource
         const { metadata, serverTime, bytes, bodyBytes } = page;
         budget.costs.bytes += bytes;
         serverClock.heard(serverTime);
-        const records = readRecords(page.records);
+        const records = sources.readRecords(page.records);
         const paging = readPaging({ result: page.records, metadata }, records, declared, facts);
         return { records, ...paging, metadata, serverTime, bytes: bodyBytes };
       };
@@ -181,8 +176,8 @@ export function openDirectSource(account: UpstreamAccount, options: DirectSource
 
 async function received<T>(
   file: UpstreamFile,
-  { size, maxBytes }: DownloadRequest,
-  receive: ReceiveFile<T>,
+  { size, maxBytes }: sources.DownloadRequest,
+  receive: sources.ReceiveFile<T>,
   facts: CallFacts,
   signal: AbortSignal,
 ): Promise<T> {
