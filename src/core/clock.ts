@@ -95,8 +95,8 @@ export const timeForm = `${date}([T ]${clock}(${zone})?)?`;
 const pattern = new RegExp(`^${timeForm}$`);
 
 /**
- * Null where the text is no time. `ms`: start of its second, in milliseconds since 1970, without a time of day midnight,
- * without a zone UTC. `fraction`: digits of the fraction of its second; empty without one.
+ * Null where the text is no time. `ms`: start of its second, in milliseconds since 1970, without a time of day
+ * midnight, without a zone UTC. `fraction`: digits of the fraction of its second; empty without one.
  */
 export function readTime(text: string) {
   const [found, , , day, , , seconds = ':00', fraction = '', , sign = 'Z', hours = '', minutes = ''] =

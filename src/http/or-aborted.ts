@@ -14,8 +14,8 @@ export async function orAborted<T>(shared: Promise<T>, signal: AbortSignal): Pro
 }
 
 /**
- * A signal for one wait: aborted with `outer`, and after `ms` with the error of `late`. `outer` must not be aborted yet. A controller for each wait:
- * `AbortSignal.any` on a signal that lives for hours keeps memory per wait.
+ * A signal for one wait: aborted with `outer`, and after `ms` with the error of `late`. `outer` must not be aborted
+ * yet. A controller for each wait: `AbortSignal.any` on a signal that lives for hours keeps memory per wait.
  */
 export function startDeadline(ms: number, outer: AbortSignal, late: () => Error) {
   const controller = new AbortController();

@@ -149,8 +149,8 @@ export function targetNamed({ publish }: LocalSettings, name: string): PublishSe
 }
 
 /**
- * Whether the config still publishes the entity, the one that it is exploded from, or the one of which it is the history.
- * Other entities stay in the target unchanged.
+ * Whether the config still publishes the entity, the one that it is exploded from, or the one of which it is the
+ * history. Other entities stay in the target unchanged.
  */
 export function isStillPublished(
   { connectors }: Pick<PublishSettings, 'connectors'>,
