@@ -26,7 +26,12 @@ export type Trouble = { readonly isForPerson: boolean; readonly word: Health | n
       /** Entities of which listings or files were set aside; undefined: the whole run stopped. */
       readonly entities: readonly EntityName[] | undefined;
     }
-  | { readonly kind: 'quarantine'; readonly records: number }
+  /** Records that the last run could not store. `misfits`: fields of theirs whose values fit no column. */
+  | {
+      readonly kind: 'quarantine';
+      readonly of: ConnectorOverview['quarantined'];
+      readonly misfits: readonly FieldNews[];
+    }
   | { readonly kind: 'throttled'; readonly until: string }
   | { readonly kind: 'interrupted' | 'limited' | 'left-out' }
   | { readonly kind: 'part-missing'; readonly listings: number; readonly entities: readonly EntityName[] }
@@ -70,6 +75,7 @@ export function healthOf(
     ...(isNew(overview) ? (['new'] as const) : []),
   ]);
   const word = healthWords.find((one) => words.has(one)) ?? 'ok';
+  const reason = all.find((one) => one.word === word) ?? null;
   // A pause is a decision, not a problem.
   const troubles = all.filter(({ kind }) => kind !== 'paused');
   return {
@@ -77,10 +83,11 @@ export function healthOf(
     /** All words that are true of the connector; empty if it is `ok`. */
     words: words as ReadonlySet<Health>,
     /** Why `word` is true; null where that needs no reason. */
-    reason: all.find((one) => one.word === word) ?? null,
+    reason,
     isRunning,
     stalest: stalestOf(connector, overview),
-    troubles,
+    /** The reason comes first, then those that need a person most. */
+    troubles: troubles.toSorted((left, right) => Number(right === reason) - Number(left === reason)),
     needsPerson: troubles.some(({ isForPerson }) => isForPerson),
   };
 }
@@ -116,7 +123,7 @@ function stalestOf(connector: Pick<ConnectorSettings, 'entities'>, overview: Con
 const aboutCredentials: ReadonlySet<ErrorCode> = new Set(['AUTH_FAILED', 'FORBIDDEN'] as const);
 
 function troublesOf(connector: WithRetention, overview: ConnectorOverview, nowMs: number) {
-  const { lastEnded, error, failures, missing, quarantined, partMissing } = overview;
+  const { lastEnded, error, failures, missing, partMissing } = overview;
   const { recovery } = error ?? unknownError;
   const failed =
     lastEnded?.state === 'failed'
@@ -147,9 +154,7 @@ function troublesOf(connector: WithRetention, overview: ConnectorOverview, nowMs
       entities: partMissing.map(({ entity }) => entity),
       ...heals,
     },
-    // A run that stopped at them says so already.
-    !byKind.has('schema') && newFields(overview, nowMs),
-    quarantined > 0 && { kind: 'quarantine', records: quarantined, ...waits },
+    ...fieldTroubles(overview, byKind.has('schema'), nowMs),
     lastEnded?.state === 'degraded' && leftOut.length === 0 && { kind: 'left-out', ...heals },
     ...cut(overview),
     missingRows(missing, 'pending'),
@@ -178,13 +183,26 @@ function missingRows(missing: ConnectorOverview['missing'], kind: 'withheld' | '
 }
 
 /**
- * New fields need a person until the definition declares them, and for some days. Fields to which `onSchemaChange`
- * gives a column need none: the config has decided.
+ * Refused records, and new fields. New fields need a person until the definition declares them, and for some days.
+ * Fields to which `onSchemaChange` gives a column need none: the config has decided. `isStopped`: the last run stopped
+ * at them, and says so.
  */
-function newFields({ newFields: all }: ConnectorOverview, nowMs: number): Trouble | false {
-  const fields = all.filter(({ since, hasColumn }) => Date.parse(since) + newForMs > nowMs && !hasColumn);
-  const newest = Math.max(...fields.map(({ since }) => Date.parse(since)));
-  return fields.length > 0 && { kind: 'fields', fields, untilMs: newest + newForMs, ...waits };
+function fieldTroubles(
+  { newFields: all, quarantined: of }: ConnectorOverview,
+  isStopped: boolean,
+  nowMs: number,
+): readonly Trouble[] {
+  const current = all.filter(({ since, hasColumn }) => Date.parse(since) + newForMs > nowMs && !hasColumn);
+  const entities = new Set(of.map(({ entity }) => entity));
+  const isMisfit = ({ entity, isRefused }: FieldNews): boolean => isRefused && entities.has(entity);
+  const fields = current.filter((one) => !isMisfit(one));
+  const untilMs = Math.max(...fields.map(({ since }) => Date.parse(since))) + newForMs;
+  return [
+    ...(of.length > 0
+      ? [{ kind: 'quarantine', of, misfits: current.filter(isMisfit), ...waits } as const]
+      : []),
+    ...(fields.length > 0 && !isStopped ? [{ kind: 'fields', fields, untilMs, ...waits } as const] : []),
+  ];
 }
 
 const unknownError: Failure = { code: 'INTERNAL', recovery: 'stop', message: 'it stopped on an error' };

@@ -3,17 +3,22 @@ import { hostname } from 'node:os';
 import { type Clock, instant } from '../core/clock.ts';
 import { SyncError, usage } from '../core/errors.ts';
 import { type EntityName, isRunId } from '../core/names.ts';
+import { noCounts } from '../core/records.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
 import type { ConnectorSettings, LocalSettings, SinkSettings } from '../settings/settings.ts';
 import type { ActionName, NotedAction } from '../sinks/requests.ts';
 import type { Holder, HolderWork } from '../sinks/lease.ts';
 import type { ConnectorStatus, RunSummary } from '../sinks/ledger-reader.ts';
+import { type RunJournal, sweepLine } from '../sinks/run-journal.ts';
 import { openExistingHistory, openSink, statusOf, storedStatus } from '../sinks/registry.ts';
 import type { LedgerReader, OpenHow } from '../sinks/sink-access.ts';
 import { counted } from '../telemetry/format.ts';
 import type { EntityGlobs } from './app.ts';
+import { runMs } from './run-totals.ts';
+import type { WatchedSinks } from './watch-sinks.ts';
 
 export type FoundRun = Awaited<ReturnType<typeof findRun>>;
+export type RunDetails = Awaited<ReturnType<typeof readRunDetails>>;
 
 /** The run of that id, whichever sink holds it. Throws USAGE where none does. */
 export async function findRun(settings: LocalSettings, id: string, program: string) {
@@ -51,6 +56,165 @@ export async function readRunDetails(settings: LocalSettings, id: string, progra
     actions: actions.filter((one) => one.run === run.run),
   };
 }
+
+/** States of runs that are listed together. */
+export const runGroups = {
+  running: ['running'],
+  failed: ['failed'],
+  incomplete: ['partial', 'degraded'],
+  interrupted: ['interrupted'],
+  ok: ['ok'],
+} as const satisfies Readonly<Record<string, readonly RunSummary['state'][]>>;
+// `as`: the keys are those of the record.
+export const runGroupNames = Object.keys(runGroups) as readonly (keyof typeof runGroups)[];
+
+interface RunsQuery {
+  /** Part of a connector's name. */
+  readonly q: string;
+  readonly state: keyof typeof runGroups | null;
+  /** Id of the run before which the list begins; empty: the newest. */
+  readonly before: string;
+}
+
+const runsOfPage = 100;
+const dayMs = 24 * 60 * 60 * 1_000;
+
+/** Runs of all connectors, newest first, and how many of each group began in 24 hours. */
+export async function listRuns(
+  { connectors }: Pick<LocalSettings, 'connectors'>,
+  watched: WatchedSinks,
+  query: RunsQuery,
+  nowMs: number,
+) {
+  const { unreadable } = await watched.overviews();
+  const { q, state: group, before } = query;
+  const named = [...connectors.keys()].filter((name) => name.includes(q.toLowerCase()));
+  // Ids begin with the time in digits.
+  const since = instant(nowMs - dayMs).replaceAll(/[-:.]/g, '');
+  const choice = {
+    connectors: q === '' ? undefined : named,
+    states: group === null ? undefined : runGroups[group],
+    before: before === '' ? '~' : before,
+    limit: runsOfPage + 1,
+  };
+  const { runs, counts } = await watched.runsOfAll(choice, since);
+  const inDay = runGroupNames.map((of) => {
+    const states: readonly string[] = runGroups[of];
+    return [of, sumOf(counts.map((one) => (states.includes(one.state) ? one.runs : 0)))] as const;
+  });
+  const older = runs.length > runsOfPage ? (runs[runsOfPage - 1]?.run ?? null) : null;
+  return { query, unreadable, runs: runs.slice(0, runsOfPage), older, inDay };
+}
+
+function sumOf(numbers: readonly number[]): number {
+  return numbers.reduce((sum, one) => sum + one, 0);
+}
+
+/** What each entity of a run in progress has got so far. */
+export function readSoFar({ connector, counts, journal }: RunDetails) {
+  const progress = new Map((journal?.progress.entities ?? []).map((one) => [one.entity, one]));
+  const stored = new Map<string, (typeof counts)[number]>(counts.map((one) => [one.entity, one]));
+  const names = new Set([...(connector?.entities.keys() ?? []), ...stored.keys(), ...progress.keys()]);
+  return [...names].map((entity) => {
+    const own = progress.get(entity);
+    const { fetched, duplicate, inserted, updated } = stored.get(entity) ?? noCounts;
+    return {
+      entity,
+      isOpen: (own?.open ?? 0) > 0,
+      isBegun: own !== undefined || stored.has(entity),
+      hasFailures: (own?.setAside ?? 0) > 0,
+      rows: Math.max(own?.rows ?? 0, fetched - duplicate),
+      expected: own?.expected ?? null,
+      inserted,
+      updated,
+    };
+  });
+}
+
+/** The work of a run in progress in numbers. `total` null: the service does not say of each entity how much there is. */
+export function progressOf(details: RunDetails) {
+  const { journal, connector } = details;
+  const { elapsedMs = 0, wait = null } = journal?.progress ?? {};
+  const all = readSoFar(details);
+  const read = sumOf(all.map(({ rows }) => rows));
+  const total = sumOf(all.map(({ rows, expected }) => Math.max(rows, expected ?? 0)));
+  const told = new Set<string>(all.flatMap(({ entity, expected }) => (expected === null ? [] : [entity])));
+  const isTold =
+    total > read && read > 0 && [...(connector?.entities.keys() ?? [])].every((name) => told.has(name));
+  const seconds = Math.max(1, elapsedMs / 1000);
+  const requests = sumOf(Object.values(journal?.statuses ?? {}));
+  return {
+    wait,
+    read,
+    total: isTold ? total : null,
+    leftMs: ((total - read) * elapsedMs) / read,
+    written: sumOf(all.map(({ inserted, updated }) => inserted + updated)),
+    readPerSecond: read / seconds,
+    requests,
+    requestsPerSecond: requests / seconds,
+    waitedMs: sumOf((journal?.waits ?? []).map(({ limitMs }) => limitMs)),
+  };
+}
+
+/** Statuses of refusals, those that ask to wait apart. */
+const refused = /^4(?!29)/;
+
+/** Requests of a run by their answers, and the time that they took. `checks`: those that read no records. */
+export function callsOf(journal: RunJournal) {
+  const { requests, statuses, waits, slowestMs, pausedMs } = journal;
+  const numberOf = (pattern: RegExp): number =>
+    sumOf(Object.entries(statuses).flatMap(([status, number]) => (pattern.test(status) ? [number] : [])));
+  const times = requests.map(({ ms }) => ms).toSorted((one, other) => one - other);
+  const notThere = requests.filter((request) => isLookup(request, journal)).length;
+  const limitMs = sumOf(waits.map((one) => one.limitMs));
+  return {
+    all: numberOf(/./),
+    checks: waits.find(({ entity }) => entity === '')?.requests ?? 0,
+    answered: numberOf(/^2/),
+    /** Records that were asked for one by one and are gone. */
+    notThere,
+    refused: numberOf(refused) - notThere,
+    refusals: Object.keys(statuses).filter(
+      (status) => refused.test(status) && (status !== '404' || notThere === 0),
+    ),
+    throttled: numberOf(/^429$/),
+    broken: numberOf(/^(?:0|5\d\d)$/),
+    medianMs: times[Math.floor(times.length / 2)] ?? 0,
+    slowestMs,
+    /** Pauses that the service asked for, and waits for the program's own limit. */
+    pausedMs,
+    pacedMs: Math.max(0, limitMs - pausedMs),
+  };
+}
+
+/** A record that looked deleted was asked for, and the service does not have it. */
+export function isLookup(
+  { status, at }: Pick<RunJournal['requests'][number], 'status' | 'at'>,
+  { lines }: RunJournal,
+): boolean {
+  const swept = lines.find(({ text }) => text === sweepLine);
+  return status === 404 && swept !== undefined && at >= swept.at;
+}
+
+/** Shares of the time from which a run counts as slow because it waited, and the least that is worth a word. */
+const [slowShare, slowMs] = [0.3, 5_000];
+
+/** What a run waited for during much of its time; null: it did not. `allows`: the limit in the service's words. */
+export function slownessOf({ run, journal }: RunDetails) {
+  const ms = runMs(run);
+  if (journal === null || ms === null) return null;
+  const { pausedMs, pacedMs, throttled } = callsOf(journal);
+  const by = pausedMs >= pacedMs ? 'service' : 'limit';
+  // Waits beside each other add up to more than the run took.
+  const waitedMs = Math.min(ms, Math.max(pausedMs, pacedMs));
+  if (waitedMs < slowMs || waitedMs < slowShare * ms) return null;
+  const told = journal.lines.map(({ text }) => statedLimit.exec(text)).find((found) => found !== null);
+  const [, number, calls, time] = told ?? [];
+  return { by, tookMs: ms, waitedMs, throttled, allows: told && `${number} ${calls} a ${time}` } as const;
+}
+
+const statedLimit =
+  /answered with 429 .*?(\d[\d,]*) (calls|requests) (?:per|a|an|each|every) (second|minute|hour|day)/;
 
 const newestOfConnector = 200;
 

@@ -3,7 +3,7 @@ import { handledBy, type RunEvent } from '../core/events.ts';
 import { knownOrMade } from '../core/grouped.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
 import type { OnExchange } from '../http/exchange.ts';
-import { mostJournalBytes, mostJournaled, type RunJournal } from '../sinks/run-journal.ts';
+import { mostJournalBytes, mostJournaled, type RunJournal, sweepLine } from '../sinks/run-journal.ts';
 import { count, counted, duration, printableWithin } from '../telemetry/format.ts';
 import { levelOf } from '../telemetry/log.ts';
 import { openProgress } from '../telemetry/progress.ts';
@@ -78,7 +78,7 @@ export function openJournal(
       `the sink is away: ${message}; tries for another ${duration(leftMs)}`,
     'sink-back': () => 'the sink can be written to again',
     'sink-made': ({ sink }) => `made the sink ${sink}`,
-    'sweep-started': () => 'looks for deleted rows',
+    'sweep-started': () => sweepLine,
     'rows-deleted': ({ entity, rows }) => `${entity}: ${counted(rows, 'row')} deleted`,
     'deletes-withheld': ({ entity, rows, live }) =>
       `${entity}: ${count(rows)} of ${counted(live, 'row')} look deleted, kept`,

@@ -1,10 +1,10 @@
-import { answeredWithin, type Clock, type Instant, systemClock } from '../core/clock.ts';
+import { answeredWithin, type Clock, systemClock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { connectorsBySink, sinksOf } from '../settings/choices.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import { NoSinkYetError } from '../sinks/sink-errors.ts';
-import type { ChangesOfDay, RunFacts, RunFilter, ScopeChange } from '../sinks/ledger-reader.ts';
-import { accessSink, openExistingHistory } from '../sinks/registry.ts';
+import type { RunFacts, RunFilter } from '../sinks/ledger-reader.ts';
+import { accessSink } from '../sinks/registry.ts';
 import type { ServedLedger } from '../sinks/sink-access.ts';
 import type { SinkOverview } from './connector-states.ts';
 
@@ -106,35 +106,4 @@ export async function askSink(sink: SinkSettings) {
   await using watched = watchSink(sink);
   const asked = await answeredWithin(watched.read(), notAnswered, answerWithinMs, systemClock);
   return { place: accessSink(sink).place, problem: 'problem' in asked ? asked.problem : null };
-}
-
-const noChanges = {
-  scopeChanges: [] as readonly ScopeChange[],
-  byDay: { changes: [] as readonly ChangesOfDay[], oldestKept: null as Instant | null },
-};
-
-/**
- * History of one connector, each list newest first and at most `limit` long. `counts`: the work of the newest run so
- * far. `byDay`: changes since then, and `scopeChanges`; both empty without it.
- */
-export async function readConnectorHistory(
-  { name, sink }: ConnectorSettings,
-  limit: number,
-  changesSince?: Instant,
-) {
-  await using history = await openExistingHistory(sink);
-  const runs = (await history?.runs({ connector: name, limit })) ?? [];
-  const [newest] = runs;
-  return {
-    runs,
-    counts: newest === undefined ? [] : ((await history?.counts(newest.run)) ?? []),
-    actions: (await history?.actions({ connector: name, limit })) ?? [],
-    drift: (await history?.drift(name)) ?? [],
-    ...(changesSince === undefined
-      ? noChanges
-      : {
-          scopeChanges: (await history?.scopeChanges(name, limit)) ?? [],
-          byDay: (await history?.changes(name, changesSince)) ?? noChanges.byDay,
-        }),
-  };
 }

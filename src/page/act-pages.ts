@@ -6,6 +6,7 @@ import * as z from 'zod';
 import * as acts from '../app/acts.ts';
 import { editActs, type EditWorld } from '../app/config-edits.ts';
 import { findRun, type FoundRun } from '../app/find-run.ts';
+import { type ListedConnector, listedStates, matchingConnectors } from '../app/listed-connectors.ts';
 import type { WatchedSinks } from '../app/watch-sinks.ts';
 import { SyncError, usage } from '../core/errors.ts';
 import { keyPartsOf } from '../core/records.ts';
@@ -31,7 +32,6 @@ import {
   table,
   textLines,
 } from './layout.ts';
-import { type ListedConnector, matchingConnectors, overviewStates } from './overview-page.ts';
 
 export type ActRoutes = EditWorld & {
   readonly watched: WatchedSinks;
@@ -50,7 +50,7 @@ const actQuery = z.object({
   /** Empty: all that `q` and `state` match, as on the overview. */
   connector: param.text,
   q: param.text,
-  state: param.oneOf(overviewStates),
+  state: param.oneOf(listedStates),
   run: param.text,
   target: param.text,
   /** The chosen schedule; empty: none yet. */

@@ -1,15 +1,21 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
+import type { DayChanges } from '../app/connector-history.ts';
 import { grouped } from '../core/grouped.ts';
-import type { ChangesOfDay, RunFacts } from '../sinks/ledger-reader.ts';
+import type { RunFacts } from '../sinks/ledger-reader.ts';
 import { count, duration } from '../telemetry/format.ts';
+import { runMs } from '../app/run-totals.ts';
 import { momentText, runLook } from './layout.ts';
 
-/** Sizes in pixels, and the number of bars that there is room for. */
-export interface BarsShape {
-  readonly places: number;
+/** Sizes in pixels. */
+interface BarsSize {
   readonly height: number;
   readonly width: number;
   readonly gap: number;
+}
+
+/** `places`: the number of bars that there is room for. */
+export interface BarsShape extends BarsSize {
+  readonly places: number;
 }
 
 /**
@@ -24,10 +30,10 @@ export function runBars(
   root: string | null = null,
 ): SafeHtml {
   const shown = runs.slice(0, shape.places);
-  const longestMs = Math.max(1, ...shown.map((run) => tookMs(run) ?? 0));
+  const longestMs = Math.max(1, ...shown.map((run) => runMs(run) ?? 0));
   const bars = shown.map((run, index) => {
     // By the square root of the share: a quarter of the maximum is half as high.
-    const share = Math.sqrt((tookMs(run) ?? longestMs) / longestMs);
+    const share = Math.sqrt((runMs(run) ?? longestMs) / longestMs);
     const x = placeOf(shape, shape.places - 1 - index);
     return { run, path: `M${x} ${shape.height}v-${Math.round(4 + (shape.height - 4) * share)}` };
   });
@@ -43,9 +49,6 @@ export function runBars(
   return svg(shape, runsText(shown), root === null ? paths : links, root !== null);
 }
 
-/** Rows that changed on one day. */
-export type DayChanges = Pick<ChangesOfDay, 'added' | 'changed' | 'deleted'>;
-
 const parts = [
   ['added', 'ok', 'new'],
   ['changed', 'idle', 'changed'],
@@ -55,10 +58,11 @@ const parts = [
 /** Changes by day, the last on the right. A day without runs is undefined, and empty. `label`: `Changes of lists`. */
 export function changeBars(
   days: readonly (DayChanges | undefined)[],
-  shape: BarsShape,
+  size: BarsSize,
   label: string,
 ): SafeHtml {
-  const { height } = shape;
+  const { height } = size;
+  const shape = { ...size, places: days.length };
   const most = Math.max(1, ...days.map((day) => (day === undefined ? 0 : allOf(day))));
   const drawn = parts.map(([name, look]) => {
     const bars = days.flatMap((day, index) => {
@@ -67,7 +71,7 @@ export function changeBars(
       const scale = (height * Math.sqrt(allOf(day) / most)) / allOf(day);
       const below = name === 'added' ? 0 : name === 'changed' ? day.added : day.added + day.changed;
       const [from, tall] = [height - below * scale, Math.max(1, day[name] * scale)].map(rounded);
-      return [`M${placeOf(shape, index + shape.places - days.length)} ${from}v-${tall}`];
+      return [`M${placeOf(shape, index)} ${from}v-${tall}`];
     });
     return bars.length === 0 ? '' : html`<path class="${look}" d="${bars.join('')}" />`;
   });
@@ -115,14 +119,9 @@ function widthOf({ places, width, gap }: BarsShape): number {
   return places * (width + gap) - gap;
 }
 
-/** Duration by one clock: that of the process that made the run. Null while it is in progress. */
-export function tookMs({ startedAt, finishedAt }: Pick<RunFacts, 'startedAt' | 'finishedAt'>): number | null {
-  return finishedAt === null ? null : Math.max(0, Date.parse(finishedAt) - Date.parse(startedAt));
-}
-
 /** `27 Nov 15:58, OK, 13.2 s`. */
 function barText(run: RunFacts, nowMs: number): string {
-  const ms = tookMs(run);
+  const ms = runMs(run);
   const took = ms === null ? '' : `, ${duration(ms)}`;
   const kind = run.kind === 'sync' ? '' : `${run.kind}, `;
   return `${momentText(run.startedAt, nowMs)}, ${kind}${runLook(run.state)[1]}${took}`;

@@ -1,4 +1,5 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
+import { entityTree } from '../app/connector-history.ts';
 import { overviewOf, type SinkOverview } from '../app/connector-states.ts';
 import { plainText, readRecord, readRefused, readRows, readStoredState } from '../app/shown-records.ts';
 import {
@@ -16,7 +17,7 @@ import { type EntityTarget, targetsOf } from '../settings/choices.ts';
 import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 import type { ConnectorOverview } from '../sinks/sink-access.ts';
 import { count, counted, printable, printableWithin } from '../telemetry/format.ts';
-import { completenessOf, entityTree } from './connector-page.ts';
+import { completenessOf } from './connector-page.ts';
 import { age, callout, facts, head, hiddenFields, maySeeValues, moment, page } from './layout.ts';
 import { type PageWorld, searchBox, state, table, type TableColumn, type TableRow } from './layout.ts';
 import { keyQuery, keyTitle, maskedText, recordAddress, recordPane, scalarText } from './record-page.ts';
@@ -143,7 +144,7 @@ function entityHead(given: Given, isBeside: boolean): SafeHtml {
   const asOf = stored.freshness.find((one) => one.entity === entity.name)?.asOf ?? null;
   const completeness = entityTree(connector, stored)
     .filter((one) => one.entity === of.entity)
-    .map((one) => completenessOf(one, { ...given, connector, running: null }, world));
+    .map((one) => completenessOf(one, { ...given, connector, running: null, past: { runs: [] } }, world));
   const soft = html`${counted(statusOf(given)?.rows ?? 0, 'row')} of
     <a href="${root}connectors/${connector.name}">${connector.name}</a> · data age ${age(asOf, world.nowMs)}
     ${completeness.map(([look, word]) => html`· ${state(look, word)}`)}`;

@@ -13,6 +13,8 @@ import { count, printable } from '../telemetry/format.ts';
 export interface PageWorld {
   /** The time when the page was read, by this machine's clock. */
   readonly nowMs: number;
+  /** Number of targets that are behind, as far as it is known. */
+  readonly behindTargets: number;
   /** The config file; null: not for this reader. */
   readonly config: string | null;
   /** The command that starts this program, for commands in texts. */
@@ -94,7 +96,7 @@ export function page({ title, root, at, main, isLive = true }: Page, world: Page
           <a class="brand" href="${root}" aria-label="connector-sync"
             >${sign}<span class="${isOpen ? 'o' : ''}">connector-sync</span></a
           >
-          ${isOpen ? topLinks(root, at) : ''} ${visitor === null ? '' : visitorMenu(visitor, root)}
+          ${isOpen ? topLinks(root, at, world) : ''} ${visitor === null ? '' : visitorMenu(visitor, root)}
         </header>
         <main id="main">
           ${problem === null || !isOpen ? '' : html`<div class="callout bad" role="alert">${textLines(problem.split('\n'))}</div>`}
@@ -125,9 +127,11 @@ const sign = html`<svg viewBox="0 0 24 24" aria-hidden="true">
   />
 </svg>`;
 
-function topLinks(root: string, at: Page['at']): SafeHtml {
+function topLinks(root: string, at: Page['at'], { behindTargets }: PageWorld): SafeHtml {
+  const need = behindTargets === 1 ? 'needs' : 'need';
+  const behind = html` <span class="bad word" title="${behindTargets} ${need} you">${behindTargets}</span>`;
   return html`<nav aria-label="Pages">
-      ${navigation.map(([path, name]) => html`<a href="${root}${path}" ${path === at ? html`aria-current="page"` : ''}>${name}</a> `)}
+      ${navigation.map(([path, name]) => html`<a href="${root}${path}" ${path === at ? html`aria-current="page"` : ''}>${name}${path === 'targets' && behindTargets > 0 ? behind : ''}</a> `)}
     </nav>
     <form class="find" action="${root}find" role="search" aria-label="Find">
       ${searchBox('find', 'Find a connector or a record', { placeholder: 'Find connector, record', 'aria-keyshortcuts': '/' })}

@@ -1,15 +1,22 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
 import * as z from 'zod';
-import { countWords, healthOf } from '../app/connector-health.ts';
-import { nextRunOf, overviewOf, readSignIns } from '../app/connector-states.ts';
-import { askSink, type WatchedSinks } from '../app/watch-sinks.ts';
-import { instant, type Instant } from '../core/clock.ts';
-import { healthWords } from '../core/health.ts';
+import { nextRunOf } from '../app/connector-states.ts';
+import {
+  type KnownConnector,
+  type listConnectors,
+  listedOrders,
+  listedStates,
+  type ListedOrder,
+  recentRuns,
+} from '../app/listed-connectors.ts';
+import { runMs } from '../app/run-totals.ts';
+import { askSink } from '../app/watch-sinks.ts';
+import type { Instant } from '../core/clock.ts';
 import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 import type { RunFacts } from '../sinks/ledger-reader.ts';
 import type { ConnectorOverview } from '../sinks/sink-access.ts';
-import { count, counted, printable } from '../telemetry/format.ts';
-import { type BarsShape, runBars, tookMs } from './bars.ts';
+import { count, counted, duration, printable } from '../telemetry/format.ts';
+import { type BarsShape, runBars } from './bars.ts';
 import {
   actLink,
   age,
@@ -28,21 +35,23 @@ import {
   reasonCell,
   searchBox,
   searchOf,
-  span,
   state,
   table,
   type TableColumn,
   textLines,
 } from './layout.ts';
-import { type KnownConnector, shortReason, troubleAct, troubleReason } from './trouble-text.ts';
+import type { JudgedTarget } from './target-page.ts';
+import { shortReason, troubleAct, troubleReason } from './trouble-text.ts';
 
 /**
- * The first page: whether all is well, the connectors that need a person with the act that helps, those that resolve on
- * their own, and a line for each.
+ * The first page: whether all is well, the connectors and targets that need a person with the act that helps, those
+ * that resolve on their own, and a line for each connector.
  */
-export function overviewPage(data: OverviewData, world: PageWorld): string {
+export function overviewPage(data: OverviewData, targets: readonly JudgedTarget[], world: PageWorld): string {
   const { all, unreadable, needing } = data;
-  const title = `${needing === 0 ? '' : `(${needing}) `}Connectors`;
+  const behind = targets.filter(({ isBehind }) => isBehind);
+  const number = needing + behind.length;
+  const title = `${number === 0 ? '' : `(${number}) `}Connectors`;
   const add = mayAct(world.visitor) ? html`<a class="btn" href="add">Add connector</a>` : '';
   const away = unreadable.map(({ sink, problem, connectors }) => {
     const what = html`<h2>Sink <code>${sink}</code> cannot be read</h2>`;
@@ -52,63 +61,53 @@ export function overviewPage(data: OverviewData, world: PageWorld): string {
     </p>`;
     return callout('bad', `Sink ${sink} cannot be read`, html`${what}${why}`);
   });
-  const main = html`${head(answerOf(data), factsOf(data, world), add)} ${away} ${needsSection(data, world)}
-  ${all.length === 0 ? '' : listSection(data, world)}`;
+  const main = html`${head(answerOf(data, behind.length, targets.length), factsOf(data, world), add)} ${away}
+  ${needsSection(data, behind, world)} ${all.length === 0 ? '' : listSection(data, world)}`;
   return page({ title, root: './', at: '', main }, world);
 }
 
-/** `5 of 40 connectors need you`. */
-function answerOf({ all, needing }: OverviewData): string {
+/** `5 of 40 connectors and 1 of 2 targets need you`. */
+function answerOf({ all, needing, isAllFine }: OverviewData, behind: number, targets: number): string {
   const total = count(all.length);
-  if (all.length === 0) return 'No connector can be read';
-  if (all.length === 1) return `The connector ${needing === 0 ? 'is fine' : 'needs you'}`;
-  if (needing > 0) return `${count(needing)} of ${total} connectors ${needing === 1 ? 'needs' : 'need'} you`;
-  return all.every(({ health }) => fineWords.has(health.word))
-    ? `All ${total} connectors are fine`
-    : `None of ${total} connectors needs you`;
+  if (all.length === 0 && behind === 0) return 'No connector can be read';
+  if (needing + behind > 0) {
+    const some = (number: number, of: number, what: string): string[] =>
+      number === 0 ? [] : [of === 1 ? `the ${what}` : `${count(number)} of ${counted(of, what)}`];
+    const parts = [...some(needing, all.length, 'connector'), ...some(behind, targets, 'target')].join(
+      ' and ',
+    );
+    return `${parts.charAt(0).toUpperCase()}${parts.slice(1)} ${needing + behind === 1 ? 'needs' : 'need'} you`;
+  }
+  if (all.length === 1) return 'The connector is fine';
+  return isAllFine ? `All ${total} connectors are fine` : `None of ${total} connectors needs you`;
 }
 
-const fineWords: ReadonlySet<string> = new Set(['ok', 'new', 'running', 'paused'] as const);
-
 /** The oldest data, the rows, and the next run. */
-function factsOf({ all }: OverviewData, { nowMs }: PageWorld): SafeHtml {
-  const [oldest] = all
-    .filter(({ overview, health }) => health.stalest?.asOf && (overview?.paused ?? null) === null)
-    .sort((left, right) => compared(ageKey(left), ageKey(right)));
+function factsOf({ oldest, rows, nextRun }: OverviewData, { nowMs }: PageWorld): SafeHtml {
   const { asOf = null, freshWithinMs = null } = oldest?.health.stalest ?? {};
-  const limit = freshWithinMs === null ? '' : `, limit ${span(freshWithinMs)}`;
-  const [next] = nextTimes(all, nowMs);
-  const rows = all.reduce((sum, { overview }) => sum + (overview?.rows ?? 0), 0);
+  const limit = freshWithinMs === null ? '' : `, limit ${duration(freshWithinMs)}`;
   const facts = [
-    ...(oldest === undefined
-      ? []
-      : [html`Oldest data ${age(asOf, nowMs)} (${oldest.connector.name}${limit})`]),
+    ...(oldest === null ? [] : [html`Oldest data ${age(asOf, nowMs)} (${oldest.connector.name}${limit})`]),
     counted(rows, 'row'),
-    ...(next === undefined ? [] : [html`next run ${moment(next, nowMs)}`]),
+    ...(nextRun === null ? [] : [html`next run ${moment(nextRun, nowMs)}`]),
   ];
   return joined(facts, ' · ');
 }
 
-/** Times of the next runs that have one, the first run first. */
-function nextTimes(all: readonly ListedConnector[], nowMs: number): readonly Instant[] {
-  const next = all.map(({ connector, overview }) => nextRunOf(connector, overview, nowMs));
-  return next.flatMap((one) => (one.kind === 'at' ? [one.at] : [])).sort();
-}
-
-const mostNeeds = 8;
-
-function needsSection({ needs, needing, all, query }: OverviewData, world: PageWorld): SafeHtml | '' {
-  const healing = all.filter(
-    ({ health }) => !health.needsPerson && !health.words.has('paused') && health.troubles.length > 0,
-  );
-  const own = healing.length === 0 ? '' : healingLine(healing, needing > 0, world);
-  if (needing === 0) return own;
+function needsSection(
+  { needs, needing, healing, query }: OverviewData,
+  behind: readonly JudgedTarget[],
+  world: PageWorld,
+): SafeHtml | '' {
+  const isNone = needing + behind.length === 0;
+  const own = healing.connectors.length === 0 ? '' : healingLine(healing, !isNone, world);
+  if (isNone) return own;
   const more = needing - needs.length;
   const link = linkTo(query, { q: '', state: 'needs-you', page: 1 });
   return html`<section aria-labelledby="needs">
     <h2 id="needs">Needs you</h2>
     <ul class="panel needs">
-      ${needs.map((one) => needsLine(one, world))}
+      ${needs.map((one) => needsLine(one, world))} ${behind.map(targetLine)}
     </ul>
     ${more > 0 ? html`<p class="after"><a href="${link}">and ${count(more)} more</a></p>` : ''} ${own}
   </section>`;
@@ -117,9 +116,7 @@ function needsSection({ needs, needing, all, query }: OverviewData, world: PageW
 /** The gravest trouble of a connector that a person has to solve, and the act that does. */
 function needsLine(one: KnownConnector, world: PageWorld): SafeHtml {
   const { connector, health } = one;
-  const [first, ...others] = health.troubles
-    .filter(({ isForPerson }) => isForPerson)
-    .sort((left, right) => Number(right === health.reason) - Number(left === health.reason));
+  const [first, ...others] = health.troubles.filter(({ isForPerson }) => isForPerson);
   if (first === undefined) return html``;
   const address = `connectors/${connector.name}`;
   const more = others.length === 0 ? '' : html` <a href="${address}">and ${others.length} more</a>`;
@@ -130,20 +127,31 @@ function needsLine(one: KnownConnector, world: PageWorld): SafeHtml {
   </li>`;
 }
 
+/** A target whose readers do not get what they were promised. Its page has the whole reason. */
+function targetLine({ target: { name }, look, word, why }: JudgedTarget): SafeHtml {
+  return html`<li>
+    ${state(look, word)}<a class="name" href="targets/${name}">${name}</a>
+    <p>Target: ${why}</p>
+    <a class="btn low" href="targets/${name}">See details</a>
+  </li>`;
+}
+
 const mostNamed = 5;
 
-/** `3 more resolve on their own by 15:41: shop-de, ads-search, crm-leads.` */
-function healingLine(healing: readonly ListedConnector[], isMore: boolean, { nowMs }: PageWorld): SafeHtml {
-  const last = nextTimes(healing, nowMs).at(-1);
-  const links = healing
+/** `3 more are tried again by 15:41: shop-de, ads-search, crm-leads.` */
+function healingLine(
+  { connectors, until }: OverviewData['healing'],
+  isMore: boolean,
+  { nowMs }: PageWorld,
+): SafeHtml {
+  const links = connectors
     .slice(0, mostNamed)
     .map(({ connector: { name } }) => html`<a href="connectors/${name}">${name}</a>`);
-  const [resolve, own] = healing.length === 1 ? ['resolves', 'its'] : ['resolve', 'their'];
-  const by = last === undefined ? '' : html` by ${moment(last, nowMs)}`;
-  const rest = healing.length - mostNamed;
+  const rest = connectors.length - mostNamed;
+  const by = until === null ? '' : html` by ${moment(until, nowMs)}`;
   return html`<p class="soft after">
-    ${count(healing.length)}${isMore ? ' more' : ''} ${resolve} on ${own} own${by}:
-    ${joined(links)}${rest > 0 ? ` and ${count(rest)} more` : ''}.
+    ${count(connectors.length)}${isMore ? ' more' : ''} ${connectors.length === 1 ? 'is' : 'are'} tried
+    again${by}: ${joined(links)}${rest > 0 ? ` and ${count(rest)} more` : ''}.
   </p>`;
 }
 
@@ -172,18 +180,14 @@ function listSection(data: OverviewData, world: PageWorld): SafeHtml {
   </section>`;
 }
 
-function healthChips({ query, named }: OverviewData): SafeHtml {
-  const needing = named.filter(({ health }) => health.needsPerson).length;
-  const counts = countWords(named.map(({ health }) => health));
-  const all = [
-    [null, 'All', named.length],
-    ['needs-you', 'Needs you', needing],
-    ...healthWords.map((word) => [word, healthTitle(word), counts[word]] as const),
-  ] as const;
-  const shown = all.filter(([state, , number]) => number > 0 || state === null || state === query.state);
+function healthChips({ query, counts }: OverviewData): SafeHtml {
+  const shown = [...counts].filter(
+    ([state, number]) => number > 0 || state === null || state === query.state,
+  );
   return chips(
     'By health',
-    shown.map(([state, text, number]) => {
+    shown.map(([state, number]) => {
+      const text = state === null ? 'All' : state === 'needs-you' ? 'Needs you' : healthTitle(state);
       return [linkTo(query, { state, page: 1 }), text, state === query.state, number];
     }),
   );
@@ -205,7 +209,7 @@ function actsMenu({ query: { q, state: of }, total, paused }: OverviewData, worl
   </details>`;
 }
 
-const columns: readonly (readonly [title: string, sort: OverviewSort | null, look: string])[] = [
+const columns: readonly (readonly [title: string, sort: ListedOrder | null, look: string])[] = [
   ['Health', 'health', ''],
   ['Connector', 'name', ''],
   ['Why', null, 'cut o'],
@@ -228,19 +232,22 @@ function connectorsTable({ shown, query }: OverviewData, world: PageWorld): Safe
   return table('Connectors', titles, rows, 'go');
 }
 
-const bars: BarsShape = { places: 20, height: 20, width: 4, gap: 2 };
+const bars: BarsShape = { places: recentRuns, height: 20, width: 4, gap: 2 };
 
 /** With more connectors, links of bars would be most of the page: the time of the last run leads to it instead. */
-const mostLinked = 10;
+const mostLinked = 20;
 
 function connectorRow(one: KnownConnector, barsRoot: string | null, world: PageWorld) {
   const { connector, overview, health, runs } = one;
   const { name, definition } = connector;
   const { nowMs } = world;
+  const why = shortReason(one, world);
   const cells = [
     healthState(health.word),
-    html`<a href="connectors/${name}">${name}</a> <span class="soft o o2">${definition.name}</span>`,
-    reasonCell(shortReason(one, world), health.word === 'ok'),
+    html`<a href="connectors/${name}">${name}</a>
+      <span class="soft o o2">${definition.name}</span>
+      ${health.word === 'ok' ? '' : html`<span class="phone">${why}</span>`}`,
+    reasonCell(why, health.word === 'ok'),
     ageCell(one, nowMs),
     count(overview?.rows ?? 0),
     lastRunText(overview?.lastRun ?? null, nowMs),
@@ -264,15 +271,15 @@ export function limitBar(asOf: Instant | null, limitMs: number | null, nowMs: nu
   const minutes = (ms: number): number => Math.max(0, Math.round(ms / 60_000));
   const most = Math.max(1, minutes(limitMs));
   const used = asOf === null ? most : Math.min(most, minutes(nowMs - Date.parse(asOf)));
-  const label = `limit ${span(limitMs)}`;
+  const label = `limit ${duration(limitMs)}`;
   return html`<progress class="${look}" max="${most}" value="${used}" aria-label="${label}"></progress>`;
 }
 
 /** Time of the last run, which leads to it, and its duration. */
 function lastRunText(lastRun: RunFacts | null, nowMs: number): SafeHtml {
   if (lastRun === null) return html`<span class="soft">never</span>`;
-  const ms = tookMs(lastRun);
-  const took = ms === null ? '' : html` <span class="soft">${span(ms)}</span>`;
+  const ms = runMs(lastRun);
+  const took = ms === null ? '' : html` <span class="soft">${duration(ms)}</span>`;
   return html`<a href="runs/${lastRun.run}">${moment(lastRun.startedAt, nowMs)}</a>${took}`;
 }
 
@@ -310,127 +317,18 @@ function kept({ q, state, sort, page: at }: OverviewQuery) {
   return { q, state: state ?? '', sort: sort === 'health' ? '' : sort, page: at === 1 ? '' : String(at) };
 }
 
-/** A health word, or the connectors that need a person. */
-export const overviewStates = [...healthWords, 'needs-you'] as const;
-const sorts = ['health', 'name', 'age', 'rows', 'run', 'next'] as const;
-
 /**
  * The query in the address, as `?q=news&state=failed&sort=age&page=2`. `q`: part of a connector's name, or of its
  * definition's or sink's.
  */
 export const overviewQuery = z.object({
   q: param.text,
-  state: param.oneOf(overviewStates),
-  sort: param.oneOf(sorts).transform((sort) => sort ?? 'health'),
+  state: param.oneOf(listedStates),
+  sort: param.oneOf(listedOrders).transform((sort) => sort ?? 'health'),
   page: param.number(1, 1_000_000),
 });
 type OverviewQuery = z.output<typeof overviewQuery>;
-type OverviewSort = OverviewQuery['sort'];
-
-const perPage = 50;
-
-export type ListedConnector = Omit<KnownConnector, 'runs'>;
-
-type OverviewData = Awaited<ReturnType<typeof readOverviewPage>>;
-
-/**
- * Connectors that a filter matches, according to the ledgers' overviews and the sign-ins, which are cheap to read for
- * all connectors. `all`: those whose sinks can be read; `named`: those of them that match `q`.
- */
-export async function matchingConnectors(
-  connectors: readonly ConnectorSettings[],
-  watched: WatchedSinks,
-  { q, state }: Pick<OverviewQuery, 'q' | 'state'>,
-  nowMs: number,
-) {
-  const { overviews, unreadable } = await watched.overviews();
-  const readable = connectors.filter(({ sink }) => overviews.has(sink.name));
-  const signIns = await readSignIns(readable);
-  const all = readable.map((connector): ListedConnector => {
-    const overview = overviewOf(overviews, connector);
-    const health = healthOf(connector, overview, nowMs, signIns.get(connector.name));
-    return { connector, overview, health };
-  });
-  const text = q.trim().toLowerCase();
-  const named = all.filter(({ connector: { name, definition, sink } }) =>
-    [name, definition.name, sink.name].some((one) => one.toLowerCase().includes(text)),
-  );
-  const matching = named.filter(
-    ({ health }) => state === null || (state === 'needs-you' ? health.needsPerson : health.word === state),
-  );
-  return { all, named, matching, unreadable };
-}
-
-/** Filters and sorts all connectors; everything else is read for the shown ones alone. */
-export async function readOverviewPage(
-  connectors: readonly ConnectorSettings[],
-  watched: WatchedSinks,
-  query: OverviewQuery,
-  nowMs: number,
-) {
-  const found = await matchingConnectors(connectors, watched, query, nowMs);
-  const { all, named, unreadable } = found;
-  const orders = ordersAt(nowMs);
-  const matching = found.matching.sort(orders[query.sort]);
-  const pages = Math.max(1, Math.ceil(matching.length / perPage));
-  const at = Math.min(query.page, pages);
-  const shown = matching.slice((at - 1) * perPage, at * perPage);
-  const needing = all.filter(({ health }) => health.needsPerson).sort(orders.health);
-  const needs = needing.slice(0, mostNeeds);
-  const asked = new Set([...shown, ...needs].map(({ connector }) => connector));
-  const runs = await watched.recentRuns([...asked], bars.places);
-  const withRuns = (one: ListedConnector): KnownConnector => {
-    return { ...one, runs: runs.get(one.connector.name) ?? [] };
-  };
-  return {
-    query: { ...query, page: at },
-    all,
-    /** Connectors that the text matches. */
-    named,
-    total: matching.length,
-    paused: matching.filter(({ overview }) => (overview?.paused ?? null) !== null).length,
-    pages,
-    shown: shown.map(withRuns),
-    needing: needing.length,
-    /** The first of those that need a person, whatever the filter. */
-    needs: needs.map(withRuns),
-    unreadable: unreadable.map(({ sink: { name }, problem }) => {
-      return { sink: name, problem, connectors: connectors.filter(({ sink }) => sink.name === name).length };
-    }),
-  };
-}
-
-type Order = (left: ListedConnector, right: ListedConnector) => number;
-
-/** The worst, the oldest, the newest and the largest come first, and the next to run. */
-function ordersAt(nowMs: number): Readonly<Record<OverviewSort, Order>> {
-  const by =
-    (keyOf: (one: ListedConnector) => number | string): Order =>
-    (left, right) =>
-      compared(keyOf(left), keyOf(right)) || compared(left.connector.name, right.connector.name);
-  return {
-    health: by(({ health }) => 2 * healthWords.indexOf(health.word) - Number(health.needsPerson)),
-    name: by(() => 0),
-    age: by(ageKey),
-    run: by(({ overview }) => -Date.parse(overview?.lastRun?.startedAt ?? instant(0))),
-    rows: by(({ overview }) => -(overview?.rows ?? 0)),
-    next: by(({ connector, overview }) => {
-      const next = nextRunOf(connector, overview, nowMs);
-      if (next.kind === 'now') return instant(nowMs);
-      return next.kind === 'at' || next.kind === 'overdue' ? next.at : next.kind;
-    }),
-  };
-}
-
-/** Instants compare as texts; an entity that was never read is the oldest. */
-function ageKey({ health: { stalest } }: ListedConnector): string {
-  return stalest?.asOf ?? '';
-}
-
-/** Both numbers, or both texts. */
-function compared(left: number | string, right: number | string): number {
-  return left === right ? 0 : left < right ? -1 : 1;
-}
+type OverviewData = Awaited<ReturnType<typeof listConnectors>>;
 
 /** Without connectors: the steps to the first sync. */
 export async function emptyPage({ sinks }: Pick<LocalSettings, 'sinks'>, world: PageWorld): Promise<string> {

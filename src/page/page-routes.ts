@@ -4,8 +4,10 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
 import { type Deeds, openDeeds } from '../app/acts.ts';
 import type { ConfigEditing } from '../app/config-edits.ts';
+import { eventKinds, readConnector } from '../app/connector-history.ts';
 import { overviewOf } from '../app/connector-states.ts';
-import { readRunDetails, searchActions } from '../app/find-run.ts';
+import { listRuns, readRunDetails, searchActions } from '../app/find-run.ts';
+import { listConnectors } from '../app/listed-connectors.ts';
 import { openSearches } from '../app/stored-search.ts';
 import { watchSinks } from '../app/watch-sinks.ts';
 import type { Clock } from '../core/clock.ts';
@@ -18,7 +20,7 @@ import type { LocalSettings } from '../settings/settings.ts';
 import { actRoute, actRoutes } from './act-pages.ts';
 import { actionsPage, actionsQuery } from './actions-page.ts';
 import { addConnectorRoutes, addRoute } from './add-connector-page.ts';
-import { connectorPage, readConnectorPage } from './connector-page.ts';
+import { connectorPage } from './connector-page.ts';
 import { flashOf, flashState, type FlashWorld } from './flash.ts';
 import {
   inputField,
@@ -32,10 +34,10 @@ import {
 } from './layout.ts';
 import { dataListPage, dataPage, findPage, firstEntity, readDataQuery, wholeValue } from './data-page.ts';
 import { liveRoute } from '../monitor/live-stream.ts';
-import { emptyPage, overviewPage, overviewQuery, readOverviewPage } from './overview-page.ts';
-import { readRunsPage, runPage, runsPage, runsQuery } from './run-page.ts';
+import { emptyPage, overviewPage, overviewQuery } from './overview-page.ts';
+import { runPage, runsPage, runsQuery } from './run-page.ts';
 import { targetPage, targetsPage, watchTargets } from './target-page.ts';
-import { leastShown, mostShown, timelineKinds } from './timeline.ts';
+import { leastShown, mostShown } from './timeline.ts';
 
 export interface PageOptions {
   readonly settings: LocalSettings;
@@ -76,6 +78,7 @@ function addRoutes(server: FastifyInstance, options: PageOptions, at: PageServer
   const closing = new AbortController();
   server.addHook('preClose', async () => closing.abort());
   const following = { settings, watched, clock, program, signal: closing.signal };
+  const targets = watchTargets(settings, following);
   const beganAt = clock.now().toString(36);
   const flashes = new WeakMap<FastifyRequest, { readonly flash: SafeHtml; readonly state: string }>();
   const liveState = (version: number, ofFlash: string): string => `${beganAt}.${version}.${ofFlash}`;
@@ -86,6 +89,7 @@ function addRoutes(server: FastifyInstance, options: PageOptions, at: PageServer
     asked.searchParams.delete('did');
     return {
       nowMs: clock.now(),
+      behindTargets: targets.behind(clock.now()),
       config: settings.file,
       program,
       links: at.links,
@@ -112,7 +116,7 @@ function addRoutes(server: FastifyInstance, options: PageOptions, at: PageServer
       const state = await flashState(deed, following);
       flashes.set(request, { flash: await flashOf(deed, rootOf(request), following), state });
     });
-    pageRoutes(pages, { ...following, world });
+    pageRoutes(pages, { ...following, targets, world });
     liveRoute(pages, {
       look: async () => await watched.overviews(),
       stateOf: async (request, { version }) => {
@@ -137,6 +141,7 @@ function addRoutes(server: FastifyInstance, options: PageOptions, at: PageServer
 }
 
 interface PageRoutes extends FlashWorld {
+  readonly targets: ReturnType<typeof watchTargets>;
   readonly world: (request: FastifyRequest) => PageWorld;
 }
 
@@ -148,12 +153,11 @@ const targetWithinMs = 10_000;
 /** Pages that show something, and change nothing. */
 function pageRoutes(
   pages: FastifyInstance,
-  { settings, watched, program, clock, signal, world }: PageRoutes,
+  { settings, watched, targets, program, clock, world }: PageRoutes,
 ): void {
   const connectors = [...settings.connectors.values()];
   const searches = openSearches({ clock, ...searchLimits });
   pages.addHook('onClose', async () => await searches[Symbol.asyncDispose]());
-  const askTargets = watchTargets(settings, { clock, signal });
   const reading = (reply: FastifyReply) => {
     const gone = new AbortController();
     reply.raw.once('close', () => gone.abort());
@@ -172,22 +176,21 @@ function pageRoutes(
 
   show('/', async ({ query }, now) => {
     if (connectors.length === 0) return await emptyPage(settings, now);
-    return overviewPage(
-      await readOverviewPage(connectors, watched, overviewQuery.parse(query), now.nowMs),
-      now,
-    );
+    const listed = await listConnectors(connectors, watched, overviewQuery.parse(query), now.nowMs);
+    return overviewPage(listed, await targets.glance(now.nowMs), now);
   });
   show('/connectors/:name', async ({ params, query }, now, reply) => {
     const connector = connectorNamed(settings, pathParams.parse(params).name);
-    const asked = { nowMs: now.nowMs, maySee: maySeeValues(now), ...connectorQuery.parse(query) };
-    const data = await readConnectorPage(settings, connector, watched, asked);
-    if (data.kind !== 'unreadable') return connectorPage(data, now);
+    const asked = connectorQuery.parse(query);
+    const maySee = maySeeValues(now);
+    const data = await readConnector(settings, connector, watched, { ...asked, maySee, nowMs: now.nowMs });
+    if (data.kind !== 'unreadable') return connectorPage(data, asked, now);
     reply.code(503);
     const title = `${connector.name}: sink ${connector.sink.name} cannot be read`;
     return problemPage('../', title, data.problem, now);
   });
   show('/runs', async ({ query }, now) =>
-    runsPage(await readRunsPage(settings, watched, runsQuery.parse(query), now.nowMs), now),
+    runsPage(await listRuns(settings, watched, runsQuery.parse(query), now.nowMs), now),
   );
   show('/runs/:name', async ({ params, query }, now) => {
     const data = await readRunDetails(settings, pathParams.parse(params).name, program);
@@ -198,7 +201,7 @@ function pageRoutes(
     return actionsPage(await searchActions(settings, asked), asked, now);
   });
   show('/targets', async (_request, now) => {
-    const asked = await askTargets([...settings.publish.values()]);
+    const asked = await targets.states();
     return targetsPage(asked, (await watched.overviews()).overviews, now);
   });
   show('/targets/:name', async ({ params }, now) => {
@@ -335,7 +338,7 @@ function closedPage(root: string, world: PageWorld): string {
 
 const connectorQuery = z.object({
   shown: param.number(leastShown, mostShown),
-  show: param.oneOf(timelineKinds),
+  show: param.oneOf(eventKinds),
 });
 const flashQuery = z.object({ did: param.text });
 const textQuery = z.object({ log: param.text, connector: param.text, whole: param.text, find: param.text });

@@ -1,12 +1,19 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
 import * as z from 'zod';
-import type { readRunDetails } from '../app/find-run.ts';
-import { recordsRead, rowsWritten } from '../app/run-totals.ts';
+import {
+  isLookup,
+  type listRuns,
+  progressOf,
+  readSoFar,
+  callsOf,
+  type RunDetails,
+  runGroupNames,
+  runGroups,
+  slownessOf,
+} from '../app/find-run.ts';
+import { recordsRead, rowsDeleted, rowsWritten, runMs } from '../app/run-totals.ts';
 import { hasWritten } from '../app/undo-run.ts';
-import type { WatchedSinks } from '../app/watch-sinks.ts';
 import { instant } from '../core/clock.ts';
-import { noCounts } from '../core/records.ts';
-import type { LocalSettings } from '../settings/settings.ts';
 import type { RunSummary } from '../sinks/ledger-reader.ts';
 import type { RunJournal } from '../sinks/run-journal.ts';
 import type { EntityReport, RunReport } from '../sinks/run-report.ts';
@@ -20,7 +27,6 @@ import {
   runReason,
   runTable,
 } from '../wording/run-report-table.ts';
-import { tookMs } from './bars.ts';
 import {
   actLink,
   callout,
@@ -51,8 +57,6 @@ import {
   textLines,
 } from './layout.ts';
 
-type RunDetails = Awaited<ReturnType<typeof readRunDetails>>;
-
 const root = '../';
 
 /** One run: why it ended as it did, what it read, what it waited for, and its log. */
@@ -72,8 +76,8 @@ export function runPage(data: RunDetails, onlyWarnings: boolean, world: PageWorl
   const soft = html`${factsOf(data, world)}${link}`;
   const main = html`${crumbs(links, html`run of ${at}`)}
   ${head(html`<span>Run of ${at}</span> ${runState(run.state)}`, soft, actsOf(data, world))}
-  ${isRunning ? progressSection(data) : reasonSection(data, world)} ${rows.length === 0 ? '' : entities}
-  ${journal === null || isRunning ? '' : requestSection(journal)}
+  ${isRunning ? progressSection(data) : html`${reasonSection(data, world)} ${slowSection(data)}`}
+  ${rows.length === 0 ? '' : entities} ${journal === null || isRunning ? '' : requestSection(journal)}
   ${journal === null ? '' : html`${waitSection(journal)} ${logSection(run, journal, onlyWarnings)}`}
   ${detailsOf(data, world)}`;
   const title = `${runLook(run.state)[1]} run of ${connector}, ${momentText(startedAt, world.nowMs)}`;
@@ -83,16 +87,15 @@ export function runPage(data: RunDetails, onlyWarnings: boolean, world: PageWorl
 /** By what it was made, and its sums. */
 function factsOf({ run, journal, isLost }: RunDetails, { nowMs }: PageWorld): SafeHtml {
   const { report, kind, startedAt } = run;
-  const ms = tookMs(run);
+  const ms = runMs(run);
   const by = journal && html`By <code>${journal.command}</code> on <code>${journal.host}</code>`;
   const since = span(nowMs - Date.parse(startedAt));
-  const took = ms !== null ? `took ${tookText(ms)}` : isLost ? `began ${since} ago` : `running ${since}`;
-  const read = report && `${count(recordsRead(report))} read, ${count(rowsWritten(report))} written`;
+  const took = ms !== null ? `took ${duration(ms)}` : isLost ? `began ${since} ago` : `running ${since}`;
+  const deleted = report === null ? 0 : rowsDeleted(report);
+  const read =
+    report &&
+    `${count(recordsRead(report))} read, ${count(rowsWritten(report))} written${deleted === 0 ? '' : `, ${count(deleted)} deleted`}`;
   return joined([kind === 'sync' ? [] : kind, by ?? [], took, read ?? []].flat(), ' · ');
-}
-
-function tookText(ms: number): string {
-  return ms < 1_000 ? duration(ms) : span(ms);
 }
 
 function actsOf({ run, connector, isLost }: RunDetails, world: PageWorld): SafeHtml | '' {
@@ -150,6 +153,21 @@ function reasonSection({ run, isLost, connector }: RunDetails, world: PageWorld)
   return callout(look, label, content, act);
 }
 
+/** `Slow: waited 1 min 28 s of 1 min 35 s, because the service allows 120 calls a minute`; empty: it waited little. */
+function slowSection(data: RunDetails): SafeHtml | '' {
+  const slow = slownessOf(data);
+  if (slow === null) return '';
+  const { connector } = data;
+  const answers = `it answered ${counted(slow.throttled, 'call')} with 429`;
+  const limit = connector === null ? '' : ` of ${counted(connector.requestsPerSecond, 'call')} a second`;
+  const because =
+    slow.by === 'limit'
+      ? `the program keeps its own limit${limit}, which rateLimit of the config changes`
+      : `the service ${slow.allows ? `allows ${slow.allows}` : 'asked for it'} (${answers})`;
+  const text = `Slow: waited ${duration(slow.waitedMs)} of ${duration(slow.tookMs)}, because ${because}.`;
+  return callout('', 'Why it was slow', html`<h2>${text}</h2>`);
+}
+
 // --- What was read
 
 const entityColumns: readonly TableColumn[] = [
@@ -183,7 +201,7 @@ function numberTitles(look: string, titles: readonly string[]) {
   return titles.map((title) => [title, look] as const);
 }
 
-function requestsOf(entity: string, journal: RunJournal | null): number | null {
+function requestsFor(entity: string, journal: RunJournal | null): number | null {
   return journal === null ? null : (journal.waits.find((one) => one.entity === entity)?.requests ?? 0);
 }
 
@@ -191,7 +209,7 @@ function endedEntities(report: RunReport, data: RunDetails) {
   const notes = new Map(runTable(report, false).rows.map((row) => [row[0], row.at(-1) ?? '']));
   return report.entities.map((one) => {
     const { entity, counts, deleted, pages } = one;
-    const requests = requestsOf(entity, data.journal) ?? pages;
+    const requests = requestsFor(entity, data.journal) ?? pages;
     const numbers = [counts.fetched, counts.inserted, counts.updated, deleted, requests];
     const note = printable(notes.get(entity) ?? '');
     return entityRow(entity, wordOf(one, report, requests), numbers, note, data);
@@ -211,22 +229,16 @@ function wordOf(one: EntityReport, { outcome }: RunReport, requests: number): Wo
 // --- While it runs
 
 function runningEntities(data: RunDetails) {
-  const { connector, counts, journal, isLost } = data;
-  const progress = new Map((journal?.progress.entities ?? []).map((one) => [one.entity, one]));
-  const stored = new Map<string, (typeof counts)[number]>(counts.map((one) => [one.entity, one]));
-  const names = new Set([...(connector?.entities.keys() ?? []), ...stored.keys(), ...progress.keys()]);
-  return [...names].map((entity) => {
-    const own = progress.get(entity);
-    const { fetched, duplicate, inserted, updated } = stored.get(entity) ?? noCounts;
-    const isOpen = (own?.open ?? 0) > 0;
-    const isBegun = own !== undefined || stored.has(entity);
-    const rows = Math.max(own?.rows ?? 0, fetched - duplicate);
-    const ended: Word = (own?.setAside ?? 0) > 0 ? ['warn part', 'Part missing'] : ['ok', 'Read'];
-    const open: Word = isLost ? ['warn part', 'Stopped'] : ['run', 'Reading'];
-    const word: Word = isOpen ? open : isBegun ? ended : ['idle', 'Not started'];
-    const note = isOpen && !isLost ? bar(entity, rows, own?.expected ?? null) : '';
-    return entityRow(entity, word, [rows, inserted, updated, null, requestsOf(entity, journal)], note, data);
-  });
+  return readSoFar(data).map(
+    ({ entity, isOpen, isBegun, hasFailures, rows, expected, inserted, updated }) => {
+      const ended: Word = hasFailures ? ['warn part', 'Part missing'] : ['ok', 'Read'];
+      const open: Word = data.isLost ? ['warn part', 'Stopped'] : ['run', 'Reading'];
+      const word: Word = isOpen ? open : isBegun ? ended : ['idle', 'Not started'];
+      const note = isOpen && !data.isLost ? bar(entity, rows, expected) : '';
+      const numbers = [rows, inserted, updated, null, requestsFor(entity, data.journal)];
+      return entityRow(entity, word, numbers, note, data);
+    },
+  );
 }
 
 function bar(what: string, done: number, of: number | null): SafeHtml | '' {
@@ -240,74 +252,61 @@ function percent(done: number, of: number): string {
 }
 
 /** How far it is, as far as the service says how much there is, and what it waits for. */
-function progressSection({ journal, counts, connector }: RunDetails): SafeHtml {
-  const { elapsedMs = 0, wait = null, entities = [] } = journal?.progress ?? {};
-  const stored = sumOf(counts.map(({ fetched, duplicate }) => fetched - duplicate));
-  const read = Math.max(stored, sumOf(entities.map(({ rows }) => rows)));
-  const total = sumOf(entities.map(({ rows, expected }) => Math.max(rows, expected ?? 0)));
-  const told = new Set<string>(
-    entities.filter(({ expected }) => expected !== null).map(({ entity }) => entity),
-  );
-  const names = [...(connector?.entities.keys() ?? [])];
-  const isTold = total > read && read > 0 && names.every((name) => told.has(name));
-  const leftMs = ((total - read) * elapsedMs) / read;
-  const seconds = Math.max(1, elapsedMs / 1000);
-  const requests = sumOf(Object.values(journal?.statuses ?? {}));
+function progressSection(data: RunDetails): SafeHtml {
+  const { wait, read, total, leftMs, written, readPerSecond, requests, requestsPerSecond, waitedMs } =
+    progressOf(data);
   const content = html`<h2>
-      ${isTold ? `${percent(read, total)}, about ${span(leftMs)} left` : `${count(read)} records read`}
+      ${total === null ? `${count(read)} records read` : `${percent(read, total)}, about ${span(leftMs)} left`}
     </h2>
     <p>Everything read so far is stored. Cancelling loses nothing; the next run resumes here.</p>
     ${wait === null ? '' : html`<p><b>Waits:</b> ${printable(wait)}</p>`}
-    ${isTold ? html`<p>${bar('Progress of the run', read, total)}</p>` : ''}`;
+    ${total === null ? '' : html`<p>${bar('Progress of the run', read, total)}</p>`}`;
   return html`${callout('run', 'Progress', content)}
   ${stats([
-    ['Read', html`${count(read)} <small>${isTold ? `of ~${count(total)}` : ''}</small>`],
-    ['Written', count(sumOf(counts.map(({ inserted, updated }) => inserted + updated)))],
-    ['Speed', html`${count(Math.round(read / seconds))} <small>a second</small>`],
-    ['Requests', html`${count(requests)} <small>${(requests / seconds).toFixed(1)} a second</small>`],
-    ['Waited for limits', span(sumOf((journal?.waits ?? []).map(({ limitMs }) => limitMs)))],
+    ['Read', html`${count(read)} <small>${total === null ? '' : `of ~${count(total)}`}</small>`],
+    ['Written', count(written)],
+    ['Speed', html`${count(Math.round(readPerSecond))} <small>a second</small>`],
+    ['Requests', html`${count(requests)} <small>${requestsPerSecond.toFixed(1)} a second</small>`],
+    ['Waited for limits', duration(waitedMs)],
   ])}`;
 }
 
 // --- Requests, waits and log
 
-function sumOf(numbers: readonly number[]): number {
-  return numbers.reduce((sum, one) => sum + one, 0);
-}
-
-function requestSection({ requests, statuses, slowestMs, pausedMs }: RunJournal): SafeHtml | '' {
-  if (requests.length === 0) return '';
-  const numberOf = (pattern: RegExp): number =>
-    sumOf(Object.entries(statuses).flatMap(([status, number]) => (pattern.test(status) ? [number] : [])));
-  const refusals = Object.keys(statuses).filter((status) => refused.test(status));
-  const which = refusals.length === 0 ? '' : ` (${refusals.slice(0, 3).join(', ')})`;
-  const broken = numberOf(/^(?:0|5\d\d)$/);
-  const times = requests.map(({ ms }) => ms).toSorted((one, other) => one - other);
-  const median = times[Math.floor(times.length / 2)] ?? 0;
-  const waited = pausedMs === 0 ? '' : `waited ${span(pausedMs)}`;
+function requestSection(journal: RunJournal): SafeHtml | '' {
+  if (journal.requests.length === 0) return '';
+  const sums = callsOf(journal);
+  const which = sums.refusals.length === 0 ? '' : ` (${sums.refusals.slice(0, 3).join(', ')})`;
+  const waited = sums.pausedMs === 0 ? '' : `waited ${duration(sums.pausedMs)}`;
+  const checks = `${counted(sums.all - sums.checks, 'call')}, ${counted(sums.checks, 'check')}`;
   return html`<h2>Requests</h2>
     ${stats([
-      ['All', count(numberOf(/./))],
-      ['Answered 2xx', count(numberOf(/^2/))],
-      ['Asked to wait (429)', html`${count(numberOf(/^429$/))} <small>${waited}</small>`],
-      [`Refused${which}`, count(numberOf(refused))],
-      ...(broken === 0 ? [] : [['No answer or 5xx', count(broken)] as const]),
-      ['Median time', html`${count(Math.round(median))} <small>ms, slowest ${duration(slowestMs)}</small>`],
+      ['All', html`${count(sums.all)} <small>${sums.checks === 0 ? '' : checks}</small>`],
+      ['Answered 2xx', count(sums.answered)],
+      ['Asked to wait (429)', html`${count(sums.throttled)} <small>${waited}</small>`],
+      ...(sums.notThere === 0
+        ? []
+        : [['Not there (404)', html`${count(sums.notThere)} <small>confirmed deleted</small>`] as const]),
+      [`Refused${which}`, count(sums.refused)],
+      ...(sums.broken === 0 ? [] : [['No answer or 5xx', count(sums.broken)] as const]),
+      [
+        'Median time',
+        html`${count(Math.round(sums.medianMs))} <small>ms, slowest ${duration(sums.slowestMs)}</small>`,
+      ],
     ])}`;
 }
 
-const refused = /^4(?!29)/;
-
 const mostWaits = 30;
-const waitNames = ['API', 'Rate limit', 'Sink'] as const;
+const waitNames = ['API', 'Limits', 'Sink'] as const;
 const waitColumns = ['Entity', ...numberTitles('num', waitNames), ['Mostly', 'o cut soft']] as const;
 
 /** Time by entity, the slowest first. */
-function waitSection({ waits }: RunJournal): SafeHtml | '' {
-  const shown = waits
+function waitSection(journal: RunJournal): SafeHtml | '' {
+  const { pausedMs, pacedMs } = callsOf(journal);
+  const shown = journal.waits
     .map(({ entity, apiMs, limitMs, sinkMs }) => ({ entity, ms: [apiMs, limitMs, sinkMs] }))
-    .filter(({ ms }) => sumOf(ms) > 0)
-    .toSorted((one, other) => sumOf(other.ms) - sumOf(one.ms))
+    .filter(({ ms }) => Math.max(...ms) > 0)
+    .toSorted((one, other) => Math.max(...other.ms) - Math.max(...one.ms))
     .slice(0, mostWaits);
   if (shown.length === 0) return '';
   const rows = shown.map(({ entity, ms }) => [
@@ -317,20 +316,25 @@ function waitSection({ waits }: RunJournal): SafeHtml | '' {
   ]);
   return html`<h2>Where the time went</h2>
     <p class="soft">
-      Requests and commits run beside each other: together they may have taken longer than the run.
+      Requests and commits run beside each other: together they may have taken longer than the run. Limits:
+      ${duration(pausedMs)} of pauses that the service asked for, ${duration(pacedMs)} to keep the program’s
+      own limit.
     </p>
     ${table('Where the time went', waitColumns, rows)}`;
 }
 
 type LogLine = RunJournal['lines'][number];
 
-function logSection({ report }: RunSummary, { requests, lines }: RunJournal, onlyWarnings: boolean) {
+function logSection({ report }: RunSummary, journal: RunJournal, onlyWarnings: boolean) {
+  const { requests, lines } = journal;
   const ended =
     report &&
     ({ at: Date.parse(report.finishedAt), level: 'info', text: `run ended: ${endText(report)}` } as const);
-  const all = [...requests.map(requestLine), ...lines, ...(ended === null ? [] : [ended])].toSorted(
-    (one, other) => one.at - other.at,
-  );
+  const all = [
+    ...requests.map((one) => requestLine(one, isLookup(one, journal))),
+    ...lines,
+    ...(ended === null ? [] : [ended]),
+  ].toSorted((one, other) => one.at - other.at);
   const warnings = all.filter(({ level }) => level !== 'info');
   return html`<div class="toolbar">
       <h2>Log</h2>
@@ -349,81 +353,50 @@ function logLine({ at, level, text }: LogLine): SafeHtml {
   return html`${second(at)} <b class="${levelLooks[level]}">${level.padEnd(5)}</b> ${printable(text)}${'\n'}`;
 }
 
-function requestLine({ at, method, address, status, ms, records }: RunJournal['requests'][number]): LogLine {
+function requestLine(
+  { at, method, address, status, ms, records }: RunJournal['requests'][number],
+  isGone: boolean,
+): LogLine {
   const isRefused = status === 401 || status === 403;
-  const level = isRefused ? 'error' : status !== null && status < 400 ? 'info' : 'warn';
-  const came = records === null ? '' : `  ${counted(records, 'record')}`;
+  const isFine = isGone || (status !== null && status < 400);
+  const came = isGone
+    ? '  not there, confirmed deleted'
+    : records === null
+      ? ''
+      : `  ${counted(records, 'record')}`;
   const how = `${String(status ?? 'none').padStart(4)} ${count(Math.round(ms)).padStart(6)} ms${came}`;
-  return { at, level, text: `${`${method} ${address}`.padEnd(52)} ${how}` };
+  const text = `${`${method} ${address}`.padEnd(52)} ${how}`;
+  return { at, level: isRefused ? 'error' : isFine ? 'info' : 'warn', text };
 }
 
 // --- All runs
 
-/** States of runs that a chip stands for. */
-const statesOf = {
-  running: ['running'],
-  failed: ['failed'],
-  incomplete: ['partial', 'degraded'],
-  interrupted: ['interrupted'],
-  ok: ['ok'],
-} as const satisfies Readonly<Record<string, readonly RunSummary['state'][]>>;
-const runGroups = ['running', 'failed', 'incomplete', 'interrupted', 'ok'] as const;
-
 /** The query in the address. `before`: id of the run before which the page begins; empty: the newest. */
-export const runsQuery = z.object({ q: param.text, state: param.oneOf(runGroups), before: param.text });
+export const runsQuery = z.object({ q: param.text, state: param.oneOf(runGroupNames), before: param.text });
 type RunsQuery = z.output<typeof runsQuery>;
-
-const runsOfPage = 100;
-const dayMs = 24 * 60 * 60 * 1_000;
-
-export async function readRunsPage(
-  { connectors }: Pick<LocalSettings, 'connectors'>,
-  watched: WatchedSinks,
-  query: RunsQuery,
-  nowMs: number,
-) {
-  const { unreadable } = await watched.overviews();
-  const { q, state: group, before } = query;
-  const named = [...connectors.keys()].filter((name) => name.includes(q.toLowerCase()));
-  // Ids begin with the time in digits.
-  const since = instant(nowMs - dayMs).replaceAll(/[-:.]/g, '');
-  const choice = {
-    connectors: q === '' ? undefined : named,
-    states: group === null ? undefined : statesOf[group],
-    before: before === '' ? '~' : before,
-    limit: runsOfPage + 1,
-  };
-  const { runs, counts } = await watched.runsOfAll(choice, since);
-  const inDay = runGroups.map((of) => {
-    const states: readonly string[] = statesOf[of];
-    return [of, sumOf(counts.map((one) => (states.includes(one.state) ? one.runs : 0)))] as const;
-  });
-  return { query, unreadable, runs, inDay };
-}
 
 const runColumns: readonly TableColumn[] = [
   'Started',
   'Result',
   'Connector',
   ['Why', 'cut o'],
-  ...numberTitles('num o', ['Read', 'Written', 'Took']),
+  ...numberTitles('num o', ['Read', 'Written', 'Deleted', 'Took']),
 ];
 
 /** Runs of all connectors, newest first. */
 export function runsPage(
-  { query, runs, inDay, unreadable }: Awaited<ReturnType<typeof readRunsPage>>,
+  { query, runs, older, inDay, unreadable }: Awaited<ReturnType<typeof listRuns>>,
   world: PageWorld,
 ): string {
-  const all = sumOf(inDay.map(([, number]) => number));
+  const all = inDay.reduce((sum, [, number]) => sum + number, 0);
   const heading = `${count(inDay[0]?.[1] ?? 0)} running, ${counted(all, 'run')} in 24 h`;
   const ended = inDay.slice(1).filter(([, number]) => number > 0);
   const address = (change: Partial<RunsQuery>): string =>
     `runs${searchOf({ ...query, before: '', ...change })}`;
-  const last = runs.length > runsOfPage ? runs[runsOfPage - 1] : undefined;
   const results = [[null, all] as const, ...inDay].map(
     ([of, number]) => [address({ state: of }), groupTitle(of), of === query.state, number] as const,
   );
-  const rows = runs.slice(0, runsOfPage).map((run) => runRow(run, world));
+  const rows = runs.map((run) => runRow(run, world));
   const sums = ended.map(([of, number]) => `${count(number)} ${of === 'ok' ? 'OK' : of}`).toReversed();
   const main = html`${head(heading, sums.join(' · '))}
     <div class="toolbar">
@@ -438,12 +411,12 @@ export function runsPage(
         html`<p class="callout bad">Sink ${sink.name} cannot be read: ${printable(problem)}</p>`,
     )}
     ${rows.length === 0 ? html`<p>There are no such runs.</p>` : table('Runs', runColumns, rows, 'go')}
-    ${last === undefined ? '' : html`<p class="after"><a href="${address({ before: last.run })}">Show older</a></p>`}`;
+    ${older === null ? '' : html`<p class="after"><a href="${address({ before: older })}">Show older</a></p>`}`;
   return page({ title: heading, root: './', at: 'runs', main }, world);
 }
 
 function groupTitle(of: RunsQuery['state']): string {
-  return of === null ? 'All' : of === 'incomplete' ? 'Incomplete' : runLook(statesOf[of][0])[1];
+  return of === null ? 'All' : of === 'incomplete' ? 'Incomplete' : runLook(runGroups[of][0])[1];
 }
 
 function runRow(run: RunSummary, { nowMs }: PageWorld) {
@@ -452,21 +425,28 @@ function runRow(run: RunSummary, { nowMs }: PageWorld) {
   const reason = runReason(run, (at) => momentText(at, nowMs));
   const complete = report?.entities.filter(({ completeness }) => completeness === 'complete').length ?? 0;
   const fine = report === null ? '' : `${counted(complete, 'entity', 'entities')} complete`;
-  const text =
+  const text = printableWithin(
     reason === null
       ? fine
       : reason
           .slice(0, 2)
           .filter((one) => one !== '')
-          .join(': ');
-  const ms = tookMs(run);
+          .join(': '),
+    200,
+  );
+  const ms = runMs(run);
   const cells = [
     isToday ? second(startedAt) : moment(startedAt, nowMs),
     runState(run.state),
-    html`<a href="runs/${run.run}">${connector}</a>`,
-    reasonCell(printableWithin(text, 200), reason === null),
-    ...(report === null ? ['', ''] : [count(recordsRead(report)), count(rowsWritten(report))]),
-    ms === null ? '' : tookText(ms),
+    html`<a href="runs/${run.run}">${connector}</a>
+      <span class="phone"
+        >${joined([...(ms === null ? [] : [duration(ms)]), ...(text === '' ? [] : [text])])}</span
+      >`,
+    reasonCell(text, reason === null),
+    ...(report === null
+      ? ['', '', '']
+      : [recordsRead(report), rowsWritten(report), rowsDeleted(report)].map(count)),
+    ms === null ? '' : duration(ms),
   ];
   return { cells, nameAt: 2 };
 }

@@ -20,6 +20,8 @@ import { troubleReason } from './trouble-text.ts';
 const listWithinMs = 2_500;
 /** A page that is read again asks a target no more often. */
 const askedEveryMs = 10_000;
+/** The same for pages about something else. */
+const [glancedEveryMs, glanceWithinMs] = [60_000, 500];
 const mostAsked = 100;
 
 type Overviews = ReadonlyMap<string, SinkOverview>;
@@ -32,7 +34,9 @@ interface Asked {
 
 /** Asks targets for their state, each at most every ten seconds; a slow answer is there for the next page. */
 export function watchTargets(settings: LocalSettings, how: OpenTarget) {
+  const targets = [...settings.publish.values()].slice(0, mostAsked);
   const asked = new Map<string, { readonly atMs: number; readonly answer: Promise<TargetState | string> }>();
+  const last = new Map<string, TargetState | string>();
   const ask = async (target: PublishSettings): Promise<TargetState | string> => {
     try {
       checkTargets(settings, [target]);
@@ -42,20 +46,33 @@ export function watchTargets(settings: LocalSettings, how: OpenTarget) {
       return 'Its state cannot be read; the log of the server says why.';
     }
   };
-  const answerOf = async (target: PublishSettings): Promise<TargetState | string> => {
+  const answerOf = async (target: PublishSettings, everyMs: number): Promise<TargetState | string> => {
     const atMs = performance.now();
     const known = asked.get(target.name);
-    if (known !== undefined && atMs - known.atMs < askedEveryMs) return await known.answer;
+    if (known !== undefined && atMs - known.atMs < everyMs) return await known.answer;
     const answer = ask(target);
     asked.set(target.name, { atMs, answer });
+    last.set(target.name, await answer);
     return await answer;
   };
-  return async (targets: readonly PublishSettings[]): Promise<readonly Asked[]> =>
+  const askAll = async (everyMs: number, withinMs: number): Promise<readonly Asked[]> =>
     await Promise.all(
-      targets.slice(0, mostAsked).map(async (target) => {
-        return { target, status: await answeredWithin(answerOf(target), null, listWithinMs, systemClock) };
+      targets.map(async (target) => {
+        const late = last.get(target.name) ?? null;
+        const status = await answeredWithin(answerOf(target, everyMs), late, withinMs, systemClock);
+        return { target, status };
       }),
     );
+  return {
+    states: async () => await askAll(askedEveryMs, listWithinMs),
+    /** For pages about something else: up to a minute old, and late answers are left to the next page. */
+    glance: async (nowMs: number) => judgedTargets(await askAll(glancedEveryMs, glanceWithinMs), nowMs),
+    /** Number of targets that are behind, as far as they were asked. */
+    behind: (nowMs: number): number => {
+      const known = targets.map((target) => ({ target, status: last.get(target.name) ?? null }));
+      return judgedTargets(known, nowMs).filter(({ isBehind }) => isBehind).length;
+    },
+  };
 }
 
 type Judgement = readonly [look: StateLook, word: string, why: string];
@@ -92,17 +109,26 @@ const minuteMs = 60_000;
 /** A worker may be busy, or start again. */
 const graceMs = 5 * minuteMs;
 
+export type JudgedTarget = ReturnType<typeof judgedTargets>[number];
+
+/** `isBehind`: readers do not get what they were promised, and a person has to see why. */
+function judgedTargets(asked: readonly Asked[], nowMs: number) {
+  return asked.map((one) => {
+    const [look, word, why] = judge(one, nowMs);
+    const isBehind = look === 'bad' || look === 'warn late';
+    return { target: one.target, manifest: newestOf(one), look, word, why, isBehind };
+  });
+}
+
 /** All targets: whether readers can trust them, and what is in the way. */
 export function targetsPage(asked: readonly Asked[], overviews: Overviews, world: PageWorld): string {
   const { nowMs } = world;
-  const all = asked.map((one) => {
-    const [look, word, why] = judge(one, nowMs);
-    const isBehind = look === 'bad' || look === 'warn late';
-    const { target } = one;
-    const name = html`<a class="name" href="targets/${target.name}">${target.name}</a>`;
+  const all = judgedTargets(asked, nowMs).map((one) => {
+    const { name } = one.target;
+    const link = html`<a class="name" href="targets/${name}">${name}</a>`;
     // Not offered where it would be refused.
-    const publish = look === 'bad' ? '' : actLink(world, './', publishAct, { target: target.name }, 'low');
-    return { target, name, publish, manifest: newestOf(one), shown: state(look, word), why, isBehind };
+    const publish = one.look === 'bad' ? '' : actLink(world, './', publishAct, { target: name }, 'low');
+    return { ...one, name: link, publish, shown: state(one.look, one.word) };
   });
   const behind = all.filter(({ isBehind }) => isBehind);
   const targets = counted(all.length, 'target');

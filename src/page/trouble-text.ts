@@ -1,23 +1,15 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
-import type { ConnectorHealth, Trouble } from '../app/connector-health.ts';
+import type { Trouble } from '../app/connector-health.ts';
 import { nextRunOf, type SignInState } from '../app/connector-states.ts';
+import type { KnownConnector } from '../app/listed-connectors.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { RunFacts } from '../sinks/ledger-reader.ts';
-import type { ConnectorOverview } from '../sinks/sink-access.ts';
-import { count, counted, printable, printableWithin } from '../telemetry/format.ts';
-import { failureTexts } from '../wording/run-report-table.ts';
+import { count, counted, duration, printable, printableWithin } from '../telemetry/format.ts';
+import { refusedText } from '../wording/connector-text.ts';
+import { answerIn, failureTexts } from '../wording/run-report-table.ts';
 import { actLink, type ActName, moment, momentText, type PageWorld, span } from './layout.ts';
 
 /* Why a connector has its health, in words for pages, and the one act that helps. */
-
-/** A connector as the sinks know it. */
-export interface KnownConnector {
-  readonly connector: ConnectorSettings;
-  readonly overview: ConnectorOverview | null;
-  readonly health: ConnectorHealth;
-  /** Its newest runs, newest first; without them a page does not say since when it fails. */
-  readonly runs: readonly RunFacts[];
-}
 
 /** The trouble in one or two sentences; no command where an act does the same. */
 export function troubleReason(trouble: Trouble, of: KnownConnector, world: PageWorld): SafeHtml {
@@ -56,10 +48,24 @@ export function shortReason(of: KnownConnector, world: PageWorld): string {
 /** The one act that fixes the trouble, or a link to where a person decides; empty where it resolves on its own. */
 export function troubleAct(trouble: Trouble, of: KnownConnector, world: PageWorld, root: string) {
   if (!trouble.isForPerson && trouble.kind !== 'paused') return '';
-  const address = `${root}connectors/${of.connector.name}`;
+  const { name } = of.connector;
+  const address = rowsOf(trouble, name) ?? `connectors/${name}`;
+  const text = trouble.kind === 'quarantine' ? 'See the records' : 'See details';
   return (
-    helpingAct(trouble, of, world, root, 'low') ?? html`<a class="btn low" href="${address}">See details</a>`
+    helpingAct(trouble, of, world, root, 'low') ??
+    html`<a class="btn low" href="${root}${address}">${text}</a>`
   );
+}
+
+/** The page of the rows that the trouble is about, from the root; null: it is about none. */
+export function rowsOf(trouble: Trouble, connector: string): string | null {
+  const [entity, rows] =
+    trouble.kind === 'withheld'
+      ? [trouble.entities[0], 'missing']
+      : trouble.kind === 'quarantine'
+        ? [trouble.of[0]?.entity, 'refused']
+        : [];
+  return entity === undefined ? null : `data/${connector}/${entity}?rows=${rows}`;
 }
 
 /** The one act that fixes the trouble, empty for a visitor who may not act; null: none does. */
@@ -122,8 +128,9 @@ function reasonOf(trouble: Trouble, of: KnownConnector, { program, nowMs }: Page
       return { what, next: `Later runs check ${trouble.rows === 1 ? 'it' : 'them'}.` };
     }
     case 'quarantine': {
-      const what = `${counted(trouble.records, 'record')} of the last run could not be stored`;
-      return { what, next: `${trouble.records === 1 ? 'It is' : 'They are'} kept in quarantine.` };
+      const { what, why, are } = refusedText(trouble);
+      const short = why === '' ? what : `${what}: ${why}`;
+      return { what, short, detail: why, next: `${are} kept apart; stored rows stay as they were.` };
     }
     case 'withheld-by-age': {
       const { items, entities } = trouble;
@@ -189,12 +196,33 @@ function aboutFailure(
     }
     case 'error':
       return { what: `Runs stop on an error${fails}`, short: printableWithin(detail, 100), detail };
-    case 'credentials': {
-      const isRight = code === 'FORBIDDEN';
-      const next = isRight ? 'Grant it at the service.' : 'Renew them, then check again.';
-      return { what: `${text}${fails}`, detail, next };
-    }
+    case 'credentials':
+      return { ...aboutCredentials(code, fails, detail), next: renewText(code, connector) };
   }
+}
+
+/** `The API refused the credentials (401) since 07:00: The key was revoked`, with the words of the service. */
+function aboutCredentials(code: string, fails: string, message: string): Reason {
+  const answer = answerIn(message);
+  const text = failureTexts[code] ?? '';
+  return {
+    what: `${text}${answer === null ? '' : ` (${answer.status})`}${fails}`,
+    detail: answer?.words ?? message,
+  };
+}
+
+/** What to do, naming the place that the credentials come from. */
+function renewText(errorCode: string, { address, keyPlaces, definition }: ConnectorSettings): string {
+  if (errorCode === 'FORBIDDEN') return 'Grant it at the service, then check again.';
+  if (address.kind !== 'direct')
+    return `Renew the connection of ${printable(definition.title)} in the API, then check again.`;
+  const places = keyPlaces.map(
+    ({ kind, name }) => `${kind === 'file' ? 'the file' : 'the variable'} ${code(name.replace(/^\.\//, ''))}`,
+  );
+  if (places.length === 0) return 'Renew them in the config, then check again.';
+  const isFixed = keyPlaces.some(({ kind }) => kind === 'variable');
+  const start = isFixed ? ', start the server and the workers again' : '';
+  return `Put new ones into ${places.join(' and ')}${start}, then check again.`;
 }
 
 /** Start of the failing runs up to the newest; null: the newest did not fail, or an older run may have begun it. */
@@ -221,14 +249,14 @@ function aboutFields(fields: Of<'fields'>['fields']): Reason {
         ? `Values of ${number} in ${codes(entities)} do not fit`
         : `${number} in ${codes(entities)} are not as declared`;
   const names = fields.map(({ field }) => (field === '*' ? 'further ones' : field));
-  const next = 'All values are kept.';
-  return { what: `${what}: ${codes(names)}`, short: `${what}; all values are kept`, next };
+  const next = fields.some(({ isRefused }) => isRefused) ? '' : 'All values are kept.';
+  return { what: `${what}: ${codes(names)}`, short: what, next };
 }
 
 function aboutLateness(trouble: Of<'late'>, { connector, overview }: KnownConnector, nowMs: number): Reason {
   const { entity, asOf, freshWithinMs } = trouble;
   const age = asOf === null ? 'was never read completely' : `is ${span(nowMs - Date.parse(asOf))} old`;
-  const limit = freshWithinMs === null ? '' : `, limit ${span(freshWithinMs)}`;
+  const limit = freshWithinMs === null ? '' : `, limit ${duration(freshWithinMs)}`;
   const what = `${code(entity)} ${age}${limit}`;
   const next = nextRunOf(connector, overview, nowMs);
   const why =

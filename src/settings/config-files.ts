@@ -94,6 +94,13 @@ export function gatherConnectors(main: WrittenFile, env: Env, edited: EditedFile
       const { file, at } = writtenAt(place);
       return file.isFromOutside(at);
     },
+    /** The variables and secret files that the credentials of a connector come from. */
+    keyPlacesOf: (connector: string): readonly SecretPlace[] => {
+      const { file, at } = writtenAt(['connectors', connector, 'credentials']);
+      const start = memberOf({ data: file.yaml.data }, 'data');
+      const asWritten = at.reduce((of, name) => memberOf(of, String(name)), start);
+      return Object.values(asWritten).flatMap((value) => placesIn(String(value)));
+    },
     /** The folder in which the relative paths of a connector begin. */
     folderOf: (connector: string): string => written.get(connector)?.file.folder ?? main.folder,
     /** Files that cannot be read, and connectors that are defined twice. */
@@ -208,6 +215,21 @@ function kindOf(place: string): 'file' | 'folder' | 'nothing' {
 
 const reference = /\$(\$?)\{([^{}]*)(\}?)/g;
 const variable = /^([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?$/s;
+
+/** Where a secret comes from: a file, as the config names it, or a variable of the environment. */
+export interface SecretPlace {
+  readonly kind: 'file' | 'variable';
+  readonly name: string;
+}
+
+function placesIn(text: string): readonly SecretPlace[] {
+  return [...text.matchAll(reference)].flatMap(([, escape, inner = '']): readonly SecretPlace[] => {
+    if (escape === '$') return [];
+    if (inner.startsWith('file:')) return [{ kind: 'file', name: inner.slice('file:'.length) }];
+    const [, name] = variable.exec(inner) ?? [];
+    return name === undefined ? [] : [{ kind: 'variable', name }];
+  });
+}
 
 interface InterpolateOptions {
   /** Folder that `${file:...}` is relative to. */

@@ -20,6 +20,7 @@ import {
 import { maskedDefinition, type Masks } from '../definitions/record-masks.ts';
 import { credentialProblems, shapeText, checkParams, convertParams } from '../definitions/params.ts';
 import { firstNames, noSuch, suggestName } from '../definitions/suggest-name.ts';
+import type { WrittenConfig } from './config-files.ts';
 import { buildMasks } from './mask-settings.ts';
 import { isSharedSink, type Sink } from './sink-settings.ts';
 import type { ConnectorFile, EntitySettingsFile, DownloadsFile, SettingsFile } from './settings-file.ts';
@@ -33,6 +34,7 @@ interface Known {
   readonly maskKey: Secret | null;
   /** The folder in which the relative paths of a connector begin. */
   readonly folderOf: (connector: string) => string;
+  readonly keyPlacesOf: WrittenConfig['keyPlacesOf'];
 }
 
 type BuiltWith = Known & {
@@ -70,7 +72,7 @@ export function buildConnectors(
 function buildConnector(
   name: string,
   file: ConnectorFile,
-  { definitions, sinks, key, maskKey, folderOf, likeEntities, likeMasks }: BuiltWith,
+  { definitions, sinks, key, maskKey, folderOf, keyPlacesOf, likeEntities, likeMasks }: BuiltWith,
   note: Note,
 ) {
   const at = ['connectors', name];
@@ -110,6 +112,8 @@ function buildConnector(
     definition: maskedDefinition(asked, masks),
     masks,
     address,
+    /** Where its credentials come from, as the config names it; empty: they are no references, or there are none. */
+    keyPlaces: file.credentials === undefined ? [] : keyPlacesOf(name),
     sink,
     /** The same sink and name, also where the records are read into another sink. */
     storedIn: { name, sink },

@@ -153,7 +153,11 @@ function buildSettings(
   checkTokens(http, note);
   const sinks = buildSinks(data.sinks, path.dirname(file), note);
   const keys = { key: data.signIns.key, maskKey: data.mask.key };
-  const connectors = buildConnectors(data, { definitions, sinks, folderOf: config.folderOf, ...keys }, note);
+  const connectors = buildConnectors(
+    data,
+    { definitions, sinks, folderOf: config.folderOf, keyPlacesOf: config.keyPlacesOf, ...keys },
+    note,
+  );
   const named = Object.keys(data.connectors);
   const isWhole = (part: string): boolean => !missing.some(({ path: at }) => at.startsWith(`${part}.`));
   const publish = buildPublish(data.publish, { connectors, named, folder: path.dirname(file) }, note);

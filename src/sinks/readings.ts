@@ -106,10 +106,12 @@ export interface KnownDrift {
 }
 
 /** A field that is not declared, or whose values do not fit it, since an entity was read for the first time. */
-export interface FieldNews extends Pick<DriftRow, 'connector' | 'entity' | 'field' | 'kind'> {
+export interface FieldNews extends Pick<DriftRow, 'connector' | 'entity' | 'field' | 'kind' | 'types'> {
   readonly since: Instant;
   /** A column was added for the field. */
   readonly hasColumn: boolean;
+  /** Only records that could not be stored have it so far. */
+  readonly isRefused: boolean;
 }
 
 /** `members.nickname: undeclared`: one of a connector's news and no other. */

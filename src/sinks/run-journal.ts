@@ -71,6 +71,9 @@ export function parseJournal(text: string): RunJournal | null {
   return journal.safeParse(readJson(text)).data ?? null;
 }
 
+/** The line with which the search for deleted rows begins. */
+export const sweepLine = 'looks for deleted rows';
+
 /** Requests and lines that a journal keeps at most, each. */
 export const mostJournaled = 500;
 export const mostJournalBytes = 1024 * 1024;

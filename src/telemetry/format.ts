@@ -39,13 +39,20 @@ export function counted(value: number, one: string, more = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : more}`;
 }
 
-/** `850 ms`, `4.2 s`, `3 min 20 s`, `2 h 5 min`. */
+/** `850 ms`, `4.2 s`, `3 min 20 s`, `2 h 5 min`, `3 d`: rounded to at most two units. */
 export function duration(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)} ms`;
-  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
+  if (ms < 59_950) return `${(ms / 1000).toFixed(1)} s`;
   const seconds = Math.round(ms / 1000);
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
-  return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
+  if (seconds < 3600) return twoUnits(seconds, 60, 'min', 's');
+  const minutes = Math.round(ms / minuteMs);
+  if (minutes < 48 * 60) return twoUnits(minutes, 60, 'h', 'min');
+  return twoUnits(Math.round(ms / hourMs), 24, 'd', 'h');
+}
+
+function twoUnits(all: number, perLarge: number, large: string, small: string): string {
+  const rest = all % perLarge;
+  return `${Math.floor(all / perLarge)} ${large}${rest === 0 ? '' : ` ${rest} ${small}`}`;
 }
 
 /** `850 B`, `12 KB`, `1.3 GB`. */

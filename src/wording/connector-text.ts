@@ -3,6 +3,7 @@ import type { SignInState } from '../app/connector-states.ts';
 import type { Explanation } from '../app/explain-row.ts';
 import { instant, type Instant } from '../core/clock.ts';
 import type { EntityName } from '../core/names.ts';
+import type { JsonType, QuarantineReason } from '../core/records.ts';
 import type { Entity } from '../definitions/definition.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
 import { wholeJson } from '../core/canonical-json.ts';
@@ -56,8 +57,10 @@ export function troubleLine(trouble: Trouble, connector: string, { program, nowM
       return `A purge is not finished: the sink or a target may still hold what was purged. To finish it: ${command(`prune ${connector}`)}`;
     case 'error':
       return `The last run stopped (${trouble.code})${because(trouble)}. Once it is put right: ${command(`sync ${connector}`)}`;
-    case 'quarantine':
-      return `${counted(trouble.records, 'record')} of the last run could not be stored and ${trouble.records === 1 ? 'is' : 'are'} kept in quarantine. ${command(`status ${connector}`)} shows why.`;
+    case 'quarantine': {
+      const { what, why, are } = refusedText(trouble);
+      return `${what}${why === '' ? '' : `: ${why}`}. ${are} kept apart; ${command(`status ${connector}`)} shows the newest.`;
+    }
     case 'throttled':
       return `The service asked for a pause until ${toTheMinute(trouble.until)}${countdownText(Date.parse(trouble.until) - nowMs)}; the next run resumes.`;
     case 'retried':
@@ -80,6 +83,41 @@ export function troubleLine(trouble: Trouble, connector: string, { program, nowM
       return `Paused since ${toTheMinute(trouble.since)}: ${printable(trouble.reason)}. To end the pause: ${command(`schedule resume ${connector}`)}`;
   }
 }
+
+/** `3 records of purchase_orders were refused`, and why: `amount is a text`; empty: the field is not known. */
+export function refusedText({ of, misfits }: Extract<Trouble, { readonly kind: 'quarantine' }>) {
+  const number = of.reduce((sum, { records }) => sum + records, 0);
+  const [was, are] = number === 1 ? ['was', 'It is'] : ['were', 'They are'];
+  const names = firstNames(of.map(({ entity }) => entity));
+  const fields = misfits.map(
+    ({ field, types }) => `${field} is ${firstNames(types.map((type) => typeWords[type]))}`,
+  );
+  const others = [...new Set(of.flatMap(({ reasons }) => reasons))].flatMap(
+    (reason) => refusals[reason] ?? [],
+  );
+  const why = printable(firstNames([...fields, ...others], 3));
+  return { what: `${counted(number, 'record')} of ${names} ${was} refused`, why, are };
+}
+
+const typeWords: Readonly<Record<JsonType, string>> = {
+  string: 'a text',
+  integer: 'a whole number',
+  number: 'a number',
+  boolean: 'true or false',
+  object: 'an object',
+  array: 'a list',
+  null: 'empty',
+};
+
+/** Reasons that are no matter of a field; that of `schema-change` is the field. */
+const refusals: Partial<Readonly<Record<QuarantineReason, string>>> = {
+  'not-an-object': 'it is no object',
+  'key-missing': 'the key is missing',
+  'key-type': 'the key has the wrong type',
+  'too-deep': 'it is nested too deeply',
+  'too-large': 'it is too large',
+  partial: 'only a part of it came',
+};
 
 /** Messages may be long: the run's report has the whole of one. */
 const mostOfMessage = 300;

@@ -90,7 +90,7 @@ export const resumes = 'What it stored is kept. The next run resumes from there.
 
 /** Texts for a person, by the code of the error. */
 export const failureTexts: Readonly<Record<string, string>> = {
-  AUTH_FAILED: 'The service refuses the credentials',
+  AUTH_FAILED: 'The API refused the credentials',
   FORBIDDEN: 'The credentials lack a right',
   IDENTITY_CHANGED: 'The records belong to another account than the stored rows',
   SCHEMA_CHANGED: 'The records have fields that the definition does not declare',
@@ -98,6 +98,12 @@ export const failureTexts: Readonly<Record<string, string>> = {
   TIMEOUT: 'The service did not answer in time',
   UPSTREAM: 'The service answered with an error',
 };
+
+/** The status with which the service answered a call, and its own words, in the message of the error; null: none. */
+export function answerIn(message: string) {
+  const [, status, words = ''] = /was answered with (\d{3})(?: "([^]*)")?/.exec(message) ?? [];
+  return status === undefined ? null : { status, words };
+}
 
 /** Why a run did not do all of its work; null: it did, or is still at it. */
 export function runReason(
@@ -204,7 +210,7 @@ function notes({ counts, ...entity }: EntityReport, { partMissing }: RunReport):
     [entity.withdrawn, 'missed an existing record, to be read again'],
     [found, 'part missing'],
     [entity.unordered, 'without a stable order'],
-    [counts.quarantined, 'quarantined'],
+    [counts.quarantined, 'refused'],
     [counts.filtered, 'filtered'],
     [entity.partial, 'received in part, stored rows kept'],
     // Counts each field without a column in each record, unlike `schema diff`, which shows the number of fields.
@@ -230,6 +236,15 @@ function fileLines({ files }: RunReport): readonly string[] {
       ];
       return `${entity}: ${parts.join(', ')}`;
     });
+}
+
+/** `candidates of job j103`: the listing of an entity that its parameters choose; without them, the entity. */
+export function partText({ entity, params }: Pick<FailureReport, 'entity' | 'params'>): string {
+  const parts = Object.entries(params).map(([name, value]) => {
+    const words = name.replace(/_?id$/i, '').replaceAll('_', ' ').trim();
+    return `${words === '' ? name : words} ${typeof value === 'string' ? value : wholeJson(value)}`;
+  });
+  return printable(parts.length === 0 ? entity : `${entity} of ${parts.join(', ')}`);
 }
 
 type ShownFailure = Pick<FailureReport, 'entity' | 'params' | 'code' | 'message'>;

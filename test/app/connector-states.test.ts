@@ -3,7 +3,8 @@ import { join } from 'node:path';
 import { describe, expect } from 'vitest';
 import { overviewOf, readOverviews } from '../../src/app/connector-states.ts';
 import { openServedLedgers, sampleWorker } from '../../src/app/start-scheduled-runs.ts';
-import { readConnectorHistory, watchSinks } from '../../src/app/watch-sinks.ts';
+import { readConnectorPast } from '../../src/app/connector-history.ts';
+import { watchSinks } from '../../src/app/watch-sinks.ts';
 import { instant, systemClock } from '../../src/core/clock.ts';
 import { SyncError } from '../../src/core/errors.ts';
 import { healthWords, type Health } from '../../src/core/health.ts';
@@ -272,7 +273,7 @@ describe.each(['sqlite', 'jsonl', 'postgres'] as const)('the watched sinks of a 
       rows: 2,
       error: null,
       failures: [],
-      quarantined: 0,
+      quarantined: [],
       lastRun: { state: 'ok' },
     });
     expect(newsletter?.lastEnded).toEqual(newsletter?.lastRun);
@@ -288,7 +289,7 @@ describe.each(['sqlite', 'jsonl', 'postgres'] as const)('the watched sinks of a 
       reason: 'moving',
     });
     const recent = (await watched.recentRuns(connectors, 1)).get(first.name);
-    const newest = await readConnectorHistory(first, 9, instant(0));
+    const newest = await readConnectorPast(first, 9, instant(0));
     expect(recent?.map(({ run }) => run)).toEqual([newest.runs[0]?.run]);
     expect(newest.counts).toMatchObject([{ entity: 'lists', fetched: 3 }]);
   });

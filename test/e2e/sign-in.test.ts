@@ -2,10 +2,12 @@ import { randomBytes } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { readConnector } from '../../src/app/connector-history.ts';
+import { listConnectors } from '../../src/app/listed-connectors.ts';
 import { watchSinks } from '../../src/app/watch-sinks.ts';
 import { systemClock } from '../../src/core/clock.ts';
-import { connectorPage, readConnectorPage } from '../../src/page/connector-page.ts';
-import { overviewPage, readOverviewPage } from '../../src/page/overview-page.ts';
+import { connectorPage } from '../../src/page/connector-page.ts';
+import { overviewPage } from '../../src/page/overview-page.ts';
 import { readSettings } from '../../src/settings/load-settings.ts';
 import {
   startSignInProvider,
@@ -283,18 +285,13 @@ async function shownPages(folder: string) {
   if (connector === undefined) throw new Error('the config has no connector');
   await using watched = watchSinks([connector], systemClock);
   const nowMs = systemClock.now();
-  const data = await readConnectorPage(settings, connector, watched, {
-    nowMs,
-    maySee: true,
-    shown: 50,
-    show: null,
-  });
+  const data = await readConnector(settings, connector, watched, { nowMs, maySee: true, shown: 50 });
   if (data.kind !== 'read') throw new Error(data.problem);
   const world = { ...pageWorld, nowMs, config: null };
   const query = { q: '', state: null, sort: 'health', page: 1 } as const;
   return {
-    connector: connectorPage(data, world),
-    overview: overviewPage(await readOverviewPage([connector], watched, query, nowMs), world),
+    connector: connectorPage(data, { show: null, shown: 50 }, world),
+    overview: overviewPage(await listConnectors([connector], watched, query, nowMs), [], world),
   };
 }
 

@@ -96,10 +96,12 @@ describe('the first page', () => {
     const body = await read();
     const needs = textOf(sectionOf(body, 'needs'));
     expect(needs).toContain('members 23 rows of list_members look deleted. They are kept until you decide.');
-    expect(needs).toMatch(/Failed crm The service refuses the credentials since \d\d:\d\d : list lists was /);
+    expect(needs).toMatch(
+      /Failed crm The API refused the credentials \(401\) since \d\d:\d\d : Signed out <script/,
+    );
     expect(needs).toMatch(/Late leads \w+ is 4[789] min old, limit 30 min\. It has no schedule\. and 1 more/);
     expect(needs).toContain(
-      'team-notes The credentials lack a right for comments . Grant it at the service.',
+      'team-notes The credentials lack a right for comments . Grant it at the service, then check again.',
     );
     expect(needs).not.toContain('newsletter');
     expect(needs).not.toContain('archive');
@@ -214,7 +216,7 @@ describe('with many connectors', () => {
       (text) => !/^(now|paused|no schedule|(\d{1,2} \w{3} )?\d\d:\d\d( overdue)?)$/.test(text),
     );
     expect(odd).toEqual([]);
-    expect(textOf((await ui.get('/')).body)).toMatch(/resolve on their own by (\d+ \w+ )?\d\d:\d\d : /);
+    expect(textOf((await ui.get('/')).body)).toMatch(/are tried again by (\d+ \w+ )?\d\d:\d\d : /);
   });
 });
 
@@ -254,7 +256,9 @@ connectors:
     ['Failed', 'read'],
   ]);
   for (const name of ['fresh', 'read']) {
-    expect(textOf(sectionOf(body, 'needs'))).toContain(`Failed ${name} The service refuses the credentials`);
+    expect(textOf(sectionOf(body, 'needs'))).toContain(
+      `Failed ${name} The API refused the credentials (401)`,
+    );
     expect(sectionOf(body, 'needs')).toMatch(new RegExp(`act/[a-z-]+\\?connector=${name}`));
   }
   const { stdout } = await program.cli('status', 'fresh');

@@ -1,7 +1,7 @@
 import { instant, type Instant } from '../../../core/clock.ts';
 import { grouped } from '../../../core/grouped.ts';
 import type { ConnectorName, RunId } from '../../../core/names.ts';
-import type { JsonType } from '../../../core/records.ts';
+import type { JsonType, Quarantined } from '../../../core/records.ts';
 import { cellOf, type Tx } from '../../../sql/database.ts';
 import { isHeldBy } from '../../decisions/drift-columns.ts';
 import { newForMs, newsName, type FieldNews } from '../../readings.ts';
@@ -37,7 +37,7 @@ const nothingReported: Reported = {
   unconfirmed: [],
   error: null,
   failures: [],
-  quarantined: 0,
+  quarantined: [],
   resumeAt: null,
 };
 
@@ -147,7 +147,28 @@ async function readReports(tx: Tx, only: readonly ConnectorName[] | undefined) {
     const before = reported.get(connector) ?? nothingReported;
     reported.set(connector, { ...before, error, failures: [], resumeAt: null });
   }
+  await addReasons(tx, reported);
   return reported;
+}
+
+/** Adds why records are in quarantine; only few connectors have any. */
+async function addReasons(tx: Tx, reported: Map<ConnectorName, Reported>): Promise<void> {
+  const only = [...reported].flatMap(([connector, { quarantined }]) =>
+    quarantined.length > 0 ? [connector] : [],
+  );
+  if (only.length === 0) return;
+  const known = await tx.rows<Of & Pick<Quarantined, 'entity' | 'reason'>>(
+    'SELECT DISTINCT connector, entity, reason FROM _sync_quarantine WHERE connector IN {only text}',
+    { only },
+  );
+  for (const connector of only) {
+    const before = reported.get(connector) ?? nothingReported;
+    const quarantined = before.quarantined.map((one) => {
+      const own = known.filter((found) => found.connector === connector && found.entity === one.entity);
+      return { ...one, reasons: own.map(({ reason }) => reason) };
+    });
+    reported.set(connector, { ...before, quarantined });
+  }
 }
 
 function reportedIn({ entities, partMissing, unconfirmed, error, failures, resumeAt }: RunReport) {
@@ -171,8 +192,10 @@ function reportedIn({ entities, partMissing, unconfirmed, error, failures, resum
       recovery: some.at(-1)?.recovery ?? 'retry',
       entities: [...new Set(some.map(({ entity }) => entity))],
     })),
-    /** Records of the run that `missing` is of. */
-    quarantined: entities.reduce((sum, { counts }) => sum + counts.quarantined, 0),
+    /** Records of the run that `missing` is of, and why records of their entities are in quarantine. */
+    quarantined: entities.flatMap(({ entity, counts: { quarantined: records } }) =>
+      records > 0 ? [{ entity, records, reasons: [] as readonly Quarantined['reason'][] }] : [],
+    ),
     /** Time until which the service asked for no calls, in `lastEnded`. */
     resumeAt,
   };
@@ -412,9 +435,9 @@ export function newestRunsSql(columns: string, which = ''): string {
  */
 export async function readFieldNews(tx: Tx, since: Instant, only?: readonly ConnectorName[]) {
   const found = await tx.rows<
-    Omit<FieldNews, 'hasColumn'> & Readonly<Record<'declared' | 'evolved' | 'types', string>>
+    Omit<FieldNews, 'hasColumn' | 'types'> & Readonly<Record<'declared' | 'evolved' | 'types', string>>
   >(
-    `SELECT d.connector, d.entity, d.field, d.kind, min(d.first_seen_at) AS since, string_agg(d.type, ' ') AS types, t.declared, t.evolved
+    `SELECT d.connector, d.entity, d.field, d.kind, min(d.first_seen_at) AS since, string_agg(d.type, ' ') AS types, min(d.is_refused) = 1 AS is_refused, t.declared, t.evolved
      FROM _sync_drift AS d JOIN _sync_runs AS run ON run.run = d.first_run
        JOIN _sync_tables AS t ON t.connector = d.connector AND t.entity = d.entity
      WHERE d.first_seen_at >= :since AND ${among(only, 'd.connector')}
@@ -434,7 +457,9 @@ export async function readFieldNews(tx: Tx, since: Instant, only?: readonly Conn
     const met = types.split(' ') as readonly JsonType[];
     const hasColumn = met.every((type) => isHeldBy(columns, { ...news, type }));
     const isIn = (text: string): boolean => parseColumns(text).some(({ name }) => name === news.field);
-    return news.kind === 'undeclared' && !hasColumn && isIn(declared) ? [] : [{ ...news, hasColumn }];
+    return news.kind === 'undeclared' && !hasColumn && isIn(declared)
+      ? []
+      : [{ ...news, types: met, hasColumn }];
   });
 }
 
