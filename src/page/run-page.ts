@@ -316,9 +316,8 @@ function waitSection(journal: RunJournal): SafeHtml | '' {
   ]);
   return html`<h2>Where the time went</h2>
     <p class="soft">
-      Requests and commits run beside each other: together they may have taken longer than the run. Limits:
-      ${duration(pausedMs)} of pauses that the service asked for, ${duration(pacedMs)} to keep the program’s
-      own limit.
+      Requests and commits run beside each other: together they may have taken longer than the run.
+      ${pausedMs === 0 ? '' : `Limits: ${duration(pausedMs)} as the service asked, ${duration(pacedMs)} by the program’s own limit.`}
     </p>
     ${table('Where the time went', waitColumns, rows)}`;
 }

@@ -91,6 +91,8 @@ describe('the page of a connector', () => {
     expect(callout).toMatch(/^23 rows of list_members look deleted\. They are kept until you decide\./);
     expect(callout).toContain('the listing came back empty');
     expect(callout).toMatch(/See the rows$/);
+    expect(body).toContain('href="../data/members/list_members?rows=missing"');
+    expect(events(body)[0]).toMatch(/^OK Run .* 23 deletes wait for a person/);
     expect(body.indexOf('23 rows')).toBeLessThan(body.indexOf('Data age'));
     const [lists, members] = table(body, 'Entities');
     expect(lists).toMatch(/^lists Complete 2 4\d min 2 new$/);
@@ -99,6 +101,24 @@ describe('the page of a connector', () => {
     );
     expect(body).toMatch(/<th scope="row" class="in1"><a href="[^"]*members\/list_members"/);
     expect(table(body, 'All numbers of the entities')[1]).toMatch(/^list_members 23 2 4\d min$/);
+  });
+
+  it('says that a limit of age cannot be kept by its schedule', async () => {
+    const { data, nowMs } = await read('newsletter');
+    expect(data.tooShort).toBeNull();
+    const settings = loadSettings({ file: world.config, env: {} });
+    const newsletter = connectorNamed(settings, 'newsletter');
+    const [[entity, first] = []] = newsletter.entities;
+    if (entity === undefined || first === undefined) throw new Error('nothing is read');
+    const connector = {
+      ...newsletter,
+      entities: new Map([[entity, { ...first, freshWithinMs: 12 * 3_600_000 }]]),
+    };
+    await using watched = watchSinks([connector], systemClock);
+    const late = await readConnector(settings, connector, watched, { nowMs, maySee: true, shown: 50 });
+    if (late.kind !== 'read') throw new Error(late.problem);
+    const shown = textOf(connectorPage(late, { show: null, shown: 50 }, { ...pageWorld, nowMs }));
+    expect(shown).toContain('is to be at most 12 h old, but up to 24 h pass between its runs');
   });
 
   it('says which part of an entity is missing, and when it is tried again', async () => {
@@ -159,6 +179,25 @@ describe('the page of a connector', () => {
       /^Waits until 1 Jan 2025 , as the service asked\./,
     );
     const entities = [...data.connector.entities.keys()].slice(0, 1);
+    const [entity] = entities;
+    if (entity === undefined) throw new Error('nothing is read');
+    const field = { connector: data.connector.name, entity, field: 'amount', types: ['string'] } as const;
+    const misfit = { ...field, kind: 'misfit', since: until, hasColumn: false, isRefused: true } as const;
+    const refused = (reason: 'schema-change' | 'key-missing') => [{ entity, records: 3, reasons: [reason] }];
+    expect(text({ kind: 'quarantine', of: refused('schema-change'), misfits: [misfit], ...quiet })).toBe(
+      '3 records of lists were refused: amount is a text. They are kept apart; stored rows stay as they were.',
+    );
+    expect(text({ kind: 'quarantine', of: refused('key-missing'), misfits: [], ...quiet })).toContain(
+      'refused: the key is missing.',
+    );
+    const message = 'check was answered with 401 "The key was revoked."; check the credentials';
+    const credentials = { kind: 'credentials', code: 'AUTH_FAILED', entities: undefined, message } as const;
+    const direct = { kind: 'direct', credentials: new Map(), signIn: null } as const;
+    const keyPlaces = [{ kind: 'file', name: './secrets/crm.key' }] as const;
+    const ofDirect = { ...of, connector: { ...data.connector, address: direct, keyPlaces } };
+    expect(textOf(String(troubleReason({ ...credentials, ...quiet }, ofDirect, now)))).toBe(
+      'The API refused the credentials (401): The key was revoked. Put new ones into the file secrets/crm.key , then check again.',
+    );
     expect(text({ kind: 'pending', rows: 2, entities, ...quiet })).toBe(
       '2 rows of lists may be deleted. Later runs check them.',
     );
@@ -254,6 +293,20 @@ describe('the timeline', () => {
     expect(shown).toContain(
       'reads automations too; reads lists with other parameters; has another definition of its type',
     );
+  });
+
+  it('says how a schedule was changed, also among settings, and an act on many entities once', () => {
+    const detail = { from: 'every 3 h', to: 'every 15 min' };
+    const reset = (id: number, entity: string) =>
+      act(id, { action: 'reset', entity: entity as EntityName, at });
+    const at = instant(noon);
+    const actions = [act(1, { action: 'schedule', detail }), reset(3, 'lists'), reset(2, 'campaigns')];
+    const shown = (show: 'people' | 'settings') =>
+      linesOf(String(timeline({ name, past: { ...nothing, actions }, show, shown: 50 }, noon)), 'li');
+    expect(shown('settings').join()).toContain('anna changed the schedule from every 3 h to every 15 min');
+    expect(shown('people').join('\n')).toMatch(/discarded the progress of it \( (lists|campaigns) , \w+ \)/);
+    expect(shown('people')).toHaveLength(2);
+    expect(shown('settings')).toHaveLength(1);
   });
 
   it('shows no key of a record', () => {

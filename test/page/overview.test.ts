@@ -128,6 +128,22 @@ describe('the first page', () => {
     expect(namesOf(body)).not.toContain('warehouse');
   });
 
+  it('counts a target that is in trouble among what needs a person, with its reason', async () => {
+    const config = join(world.folder, 'with-target.yaml');
+    const target =
+      '{ type: postgres, url: "postgresql://sync@127.0.0.1:1/shown", schema: raw, connectors: [leads] }';
+    await writeFile(config, `${await world.configText()}  shown: ${target}\n`);
+    await using other = await serveUi({ config, clock: clockAhead(47 * 60_000) });
+    await other.get('/targets');
+    const { body } = await other.get('/');
+    expect(textOf(/<h1>[\s\S]*?<\/h1>/.exec(body)?.[0] ?? '')).toBe(
+      '4 of 7 connectors and 1 of 2 targets need you',
+    );
+    expect(body).toContain('<title>(5) Connectors');
+    expect(textOf(sectionOf(body, 'needs'))).toMatch(/Not reached shown Target: .* See details/);
+    expect(textOf(/<nav aria-label="Pages">[\s\S]*?<\/nav>/.exec(body)?.[0] ?? '')).toContain('Targets 1');
+  });
+
   it('filters by part of a name or type and by state, and sorts, as the address says', async () => {
     expect(namesOf(await read('/?q=NEW'))).toEqual(['new-shop', 'newsletter']);
     expect(namesOf(await read('/?q=workspace'))).toEqual(['team-notes']);

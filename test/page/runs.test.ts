@@ -1,5 +1,9 @@
 import { chromium } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { isLookup, type RunDetails, slownessOf } from '../../src/app/find-run.ts';
+import { instant } from '../../src/core/clock.ts';
+import { type RunJournal, sweepLine } from '../../src/sinks/run-journal.ts';
+import { duration } from '../../src/telemetry/format.ts';
 import { openCliWorld } from '../support/cli-world.ts';
 import { expectConsole } from '../support/page/expect-console.ts';
 import { findChromium } from '../support/page/find-chromium.ts';
@@ -51,9 +55,7 @@ describe('a run', () => {
     expect(text).toMatch(
       /Run of \d\d:\d\d Failed By connector-sync sync on \S+ · took .* · 0 read, 0 written/,
     );
-    expect(text).toContain(
-      'The service refuses the credentials. list lists was answered with 401 "Signed out',
-    );
+    expect(text).toContain('The API refused the credentials. list lists was answered with 401 "Signed out');
     expect(body).toContain(`<a href="../runs/${first}">run before</a>`);
     expect(rowsOf(body)[0]).toMatch(/^lists Stopped 0 0 0 0 \d/);
     expect(rowsOf(body)[2]).toMatch(/^list_members Not started 0 0 0 0 0/);
@@ -107,16 +109,50 @@ describe('a run', () => {
   }, 40_000);
 });
 
+it('that waited for most of its time says how long and for whom', () => {
+  const at = Date.UTC(2026, 10, 30, 10);
+  const asked = (text: string) => ({ at, level: 'warn', text }) as const;
+  const refusal = 'tickets: attempt 1 of 6 failed (THROTTLED): list tickets was answered with 429 "Limit';
+  const journal = {
+    requests: [],
+    lines: [asked(`${refusal} of this plan exceeded: 120 calls per minute."; next in 22.0 s`)],
+    statuses: { 200: 22, 429: 4 },
+    slowestMs: 180,
+    pausedMs: 88_000,
+    waits: [{ entity: 'tickets', requests: 26, apiMs: 300, limitMs: 95_000, sinkMs: 300 }],
+  };
+  const run = { startedAt: instant(at), finishedAt: instant(at + 95_400) };
+  const details = (change: object) => ({ run, journal: { ...journal, ...change } }) as unknown as RunDetails;
+  const slow = { tookMs: 95_400, waitedMs: 88_000, throttled: 4 };
+  expect(slownessOf(details({}))).toEqual({ ...slow, by: 'service', allows: '120 calls a minute' });
+  expect(slownessOf(details({ pausedMs: 0 }))).toMatchObject({ by: 'limit', waitedMs: 95_000 });
+  expect(slownessOf(details({ pausedMs: 0, waits: [] }))).toBeNull();
+});
+
+it('has durations of at most two units, rounded', () => {
+  const hourMs = 3_600_000;
+  const texts = [180, 4_810, 59_960, 95_400, 120_000, hourMs - 1, 2.5 * hourMs, 24 * hourMs, 53 * hourMs].map(
+    duration,
+  );
+  expect(texts.join('; ')).toBe('180 ms; 4.8 s; 1 min; 1 min 35 s; 2 min; 1 h; 2 h 30 min; 24 h; 2 d 5 h');
+});
+
+it('takes a record that is not there for a confirmed delete once it looks for deleted rows', () => {
+  const lines = [{ at: 5, level: 'info', text: sweepLine }] as const;
+  const journal = { lines } as unknown as RunJournal;
+  expect([4, 6].map((at) => isLookup({ status: 404, at }, journal))).toEqual([false, true]);
+});
+
 describe('all runs', () => {
   it('are counted by outcome, newest first, each with its reason', async () => {
     const body = await page('/runs');
     expect(textOf(body)).toMatch(/0 running, 11 runs in 24 h 9 OK · 1 incomplete · 1 failed/);
     const rows = rowsOf(body);
     expect(rows).toHaveLength(11);
-    expect(rows[0]).toMatch(/^\d\d:\d\d:\d\d OK newsletter 13 entities complete \d+ \d+ \d+ m?s$/);
-    expect(rows.find((row) => row.includes('Failed'))).toMatch(
-      /crm The service refuses the credentials: list/,
+    expect(rows[0]).toMatch(
+      /^\d\d:\d\d:\d\d OK newsletter [\d.]+ m?s, 13 entities complete 13 entities complete \d+ \d+ 0 [\d.]+ m?s$/,
     );
+    expect(rows.find((row) => row.includes('Failed'))).toMatch(/crm .*The API refused the credentials: list/);
     expect(textOf(body)).toContain('Sink away cannot be read: PostgreSQL');
     expect(plainOf(body)).not.toMatch(/\dZ-[0-9a-f]{8}/);
   });

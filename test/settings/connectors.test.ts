@@ -254,6 +254,7 @@ describe('credentials of a connector', () => {
 
   it('may be missing where nothing is read', () => {
     const settings = read(mail('{ api_key: "${KEY}" }'), {});
+    expect(settings.connectors.values().next().value?.keyPlaces).toEqual([{ kind: 'variable', name: 'KEY' }]);
     expect(settings.connectors.size).toBe(1);
     expect(() => withParts(settings, 'redis')).not.toThrow();
     expect(() => withParts(settings, 'access')).toThrow('KEY is not set');
