@@ -13,6 +13,7 @@ import { openPrivateFile, syncDirectory } from '../files/private-file.ts';
 import { replaceText } from '../files/replace-text.ts';
 import { connectorNamed, targetsOfConnector } from '../settings/choices.ts';
 import { readSecretFile } from '../settings/config-files.ts';
+import { entryGiven } from '../settings/connector-settings.ts';
 import {
   addedConnector,
   type ConfigEdit,
@@ -430,7 +431,7 @@ async function planTyped(
     });
     const entry = connectorEntry(world.settings, place, {
       definition: definition.name,
-      ...(form.way === null ? { id: form.id } : { credentials: Object.fromEntries(credentials) }),
+      ...(form.way === null ? { id: form.id } : entryGiven(definition, Object.fromEntries(credentials))),
       sink: world.settings.sinks.has(form.sink) ? form.sink : undefined,
       exclude: [...definition.entities.keys()].filter((one) => !form.entities.includes(one)),
       schedule: form.every === 'none' ? {} : { every: form.every },

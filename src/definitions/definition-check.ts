@@ -17,6 +17,7 @@ import { isReservedName, type YamlPath } from './read-yaml.ts';
 import { noSuch, suggestName } from './suggest-name.ts';
 import { oneIsSingle, checkUpstream } from './upstream-check.ts';
 import { pathText, recordsPlace } from './upstream/service-texts.ts';
+import { givenNames } from './upstream/upstream.ts';
 
 /** Checks the parts of one definition against each other; every problem goes to `note`. */
 export function checkDefinition(file: DefinitionFile, note: Note): void {
@@ -40,6 +41,7 @@ export function checkDefinition(file: DefinitionFile, note: Note): void {
   checkReferences(file, note);
   checkErrorPatterns(file, note);
   checkCredentials(file, note);
+  checkSettings(file, note);
   if (file.upstream !== null) checkUpstream(file, file.upstream, placeAt(note, ['upstream']));
 }
 
@@ -135,7 +137,7 @@ function checkErrorPatterns(file: DefinitionFile, note: Note): void {
   });
 }
 
-/** Checks the ways to sign in: each has a unique title and at least one required field. */
+/** Checks the ways to sign in: each has a unique title and, unless it is none, at least one required field. */
 function checkCredentials(file: DefinitionFile, note: Note): void {
   const titles = file.credentials.map(({ title }) => title);
   for (const [index, { title, fields }] of file.credentials.entries()) {
@@ -146,8 +148,34 @@ function checkCredentials(file: DefinitionFile, note: Note): void {
     for (const name of Object.keys(fields)) {
       checkRemoteName(name, [...at, 'fields', name], note);
     }
-    if (!Object.values(fields).some(({ required }) => required)) {
-      note([...at, 'fields'], 'expected at least one field that is required');
+    const isNone = Object.keys(fields).length === 0 && file.upstream?.auth[title]?.kind === 'none';
+    if (!isNone && ![fields, file.settings].some((some) => Object.values(some).some(isRequired))) {
+      note(
+        [...at, 'fields'],
+        'expected at least one field that is required, or no field and auth of kind none',
+      );
+    }
+  }
+}
+
+function isRequired({ required }: { readonly required: boolean }): boolean {
+  return required;
+}
+
+/** Checks that each setting differs from the credentials by name, is used, and has a default that it allows. */
+function checkSettings({ settings, credentials, upstream, entities }: DefinitionFile, note: Note): void {
+  const used = givenNames([upstream, entities]);
+  for (const [name, { secret, default: usual, values }] of Object.entries(settings)) {
+    const at = ['settings', name];
+    checkRemoteName(name, at, note);
+    if (credentials.some(({ fields }) => Object.hasOwn(fields, name))) {
+      note(at, `${name} is also a field of the credentials: give it another name`);
+    }
+    if (!used.includes(name)) note(at, `nothing uses it: name it in upstream, such as { field: ${name} }`);
+    if (usual === null) continue;
+    if (secret) note([...at, 'default'], 'expected no default: a secret does not belong in a definition');
+    if (values?.includes(usual) === false) {
+      note([...at, 'default'], `expected one of ${values.join(', ')}, got ${JSON.stringify(usual)}`);
     }
   }
 }

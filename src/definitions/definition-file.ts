@@ -37,6 +37,14 @@ function makeSchema() {
       strictObject({ secret: z.boolean().default(true), required: z.boolean().default(true) }),
     ),
   });
+  const setting = strictObject({
+    title: z.string().min(1),
+    secret: z.boolean().default(false),
+    required: z.boolean().default(true),
+    default: z.string().min(1).nullable().default(null),
+    // The allowed texts; null: any.
+    values: names().min(1).nullable().default(null),
+  });
   return strictObject({
     name: z.string(),
     title: z.string().min(1),
@@ -52,6 +60,8 @@ function makeSchema() {
     // The ways to sign in with the third party; a new connector brings one of them. Empty: nothing is known, and any
     // credentials are accepted.
     credentials: z.array(credentials).default([]),
+    // Texts that a connector gives beside its credentials, whatever the way to sign in, such as the id of an account.
+    settings: z.record(z.string(), setting).default({}),
     entities: z.record(z.string(), entity()),
     upstream: upstreamFile().nullable().default(null),
   });

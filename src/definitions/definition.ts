@@ -16,6 +16,14 @@ import { buildUpstream } from './upstream/upstream.ts';
 export type Definition = ReturnType<typeof buildDefinition>;
 /** One way to sign in: an object of texts. */
 export type CredentialShape = Definition['credentials'][number];
+
+/** A text that a connector gives. */
+interface GivenField {
+  readonly isSecret: boolean;
+  readonly isRequired: boolean;
+  /** Absent: the text is one of the credentials. */
+  readonly setting?: Frozen<Pick<DefinitionFile['settings'][string], 'title' | 'default' | 'values'>>;
+}
 /** A known upstream answer: `status` and a fragment of the message (without case) decide what happens. */
 export type ErrorPattern = Definition['errors'][number];
 
@@ -43,6 +51,9 @@ export function buildDefinition(
   todos: readonly Todo[] = [],
 ) {
   const files = new Map(Object.entries(file.entities).map(([name, entity]) => [entityName(name), entity]));
+  const settings = mapOf(file.settings, ({ secret, required, ...setting }): GivenField => {
+    return { isSecret: secret, isRequired: required && setting.default === null, setting };
+  });
   return frozen({
     ...file,
     id: file.id.toLowerCase(),
@@ -53,10 +64,15 @@ export function buildDefinition(
       ...pattern,
       entity: pattern.entity === null ? null : entityName(pattern.entity),
     })),
+    /** The settings are fields of every way to sign in. */
     credentials: file.credentials.map(({ title, fields }) => ({
       title,
-      fields: mapOf(fields, ({ secret, required }) => ({ isSecret: secret, isRequired: required })),
+      fields: new Map<string, GivenField>([
+        ...mapOf(fields, ({ secret, required }) => ({ isSecret: secret, isRequired: required })),
+        ...settings,
+      ]),
     })),
+    settings,
     /** Entities in file order. Parents come before their children. */
     entities: new Map(
       [...files].map(([name, entity]) => {
@@ -64,7 +80,7 @@ export function buildDefinition(
       }),
     ),
     /** How the third party itself is called; null: only sample accounts can be served. */
-    upstream: file.upstream === null ? null : buildUpstream(file.upstream, files),
+    upstream: file.upstream === null ? null : buildUpstream(file.upstream, files, file.settings),
   });
 }
 
@@ -193,8 +209,8 @@ export function contentHashOf(file: DefinitionFile): string {
 
 /**
  * Leaves out parts whose change must not cause a new full read. Names, descriptions, columns of views, searchable
- * fields and credentials do not affect stored data; a copy of another field does not change a record; totals and
- * documented page sizes only save calls; `direct` does not affect records; `whole` only says which records are not
+ * fields, credentials and settings do not affect stored data; a copy of another field does not change a record; totals
+ * and documented page sizes only save calls; `direct` does not affect records; `whole` only says which records are not
  * stored. In `upstream` only the requests of the entities count.
  */
 function whatReadingDependsOn({ entities, upstream, ...file }: DefinitionFile): object {
@@ -204,7 +220,7 @@ function whatReadingDependsOn({ entities, upstream, ...file }: DefinitionFile): 
     pagination: without(pagination, ['totalKeys', 'totalCountsListing', 'honoursSize', 'gaps']),
   }));
   return {
-    ...without(file, ['title', 'aliases', 'credentials']),
+    ...without(file, ['title', 'aliases', 'credentials', 'settings']),
     entities: Object.fromEntries(read),
     ...(upstream === null ? {} : { upstream: upstream.entities }),
   };

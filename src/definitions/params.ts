@@ -216,13 +216,13 @@ export function credentialProblems(
   { credentials: shapes }: Pick<Definition, 'credentials'>,
   given: JsonValue,
 ): readonly CredentialProblem[] {
-  if (shapes.length === 0) return [];
+  const fields = isJsonObject(given) ? given : {};
+  const tried = shapes.map((shape) => ({ shape, problems: problemsWith(shape, fields) }));
+  if (shapes.length === 0 || tried.some(({ problems }) => problems.length === 0)) return [];
   if (!isJsonObject(given)) {
     const ways = shapes.map(shapeText).join(' or ');
     return [{ field: null, code: 'missing', message: `Expected credentials: ${ways}.` }];
   }
-  const tried = shapes.map((shape) => ({ shape, problems: problemsWith(shape, given) }));
-  if (tried.some(({ problems }) => problems.length === 0)) return [];
   // Only the way to sign in that shares the most fields with the given ones is reported; a report on all would hide the
   // mistake.
   const [meant] = tried.toSorted((a, b) => shared(b.shape, given) - shared(a.shape, given));
@@ -232,18 +232,24 @@ export function credentialProblems(
 /** `API key (api_key, optional data_center)`. */
 export function shapeText({ title, fields }: CredentialShape): string {
   const names = [...fields].map(([name, { isRequired }]) => (isRequired ? name : `optional ${name}`));
-  return `${title} (${names.join(', ')})`;
+  return names.length === 0 ? title : `${title} (${names.join(', ')})`;
 }
 
 function problemsWith(shape: CredentialShape, given: JsonObject): readonly CredentialProblem[] {
   const problems: CredentialProblem[] = [];
-  for (const [field, { isRequired }] of shape.fields) {
+  for (const [field, { isRequired, setting }] of shape.fields) {
     const value = Object.hasOwn(given, field) ? given[field] : undefined;
     if (value === undefined) {
       if (isRequired) problems.push({ field, code: 'missing', message: 'Expected a text, got nothing.' });
     } else if (!isSecretText(value)) {
       const message = `Expected a text of 1 to ${maxLength} characters that are not all blank.`;
       problems.push({ field, code: 'invalid_type', message });
+    } else if (setting?.values?.includes(value) === false) {
+      problems.push({
+        field,
+        code: 'invalid_type',
+        message: `Expected one of ${setting.values.join(', ')}.`,
+      });
     }
   }
   if (Object.keys(given).some((name) => !shape.fields.has(name))) {
@@ -256,7 +262,7 @@ function problemsWith(shape: CredentialShape, given: JsonObject): readonly Crede
 /** The longest keys and certificates that services hand out are some kilobytes. */
 const maxLength = 16_384;
 
-function isSecretText(value: JsonValue): boolean {
+function isSecretText(value: JsonValue): value is string {
   return (
     typeof value === 'string' && value.trim() !== '' && value.length <= maxLength && value.isWellFormed()
   );

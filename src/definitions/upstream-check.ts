@@ -2,6 +2,7 @@ import type { Place } from './check-names.ts';
 import { checkParam } from './params.ts';
 import type { DefinitionFile, EntityFile } from './definition-file.ts';
 import { buildAction, type Action, type Param } from './definition.ts';
+import { mapOf } from './frozen.ts';
 import { keyOfToken } from './pagination-file.ts';
 import { noSuch } from './suggest-name.ts';
 import {
@@ -26,23 +27,31 @@ import {
   checkedTemplate,
   type Template,
 } from './upstream/service-texts.ts';
-import { sentByPaging } from './upstream/upstream.ts';
+import { givenParameters, sentByPaging } from './upstream/upstream.ts';
 
 /**
  * Checks `upstream:` against itself and against the credentials and entities of its definition; every problem is noted
  * at its place.
  */
 export function checkUpstream(file: DefinitionFile, upstream: UpstreamFile, place: Place): void {
-  const check = { file, upstream };
+  const settings = mapOf(file.settings, ({ secret, required, ...setting }) => {
+    return { secret, required: required || setting.default !== null };
+  });
+  const credentials = file.credentials.map(({ title, fields }) => {
+    return { title, fields: { ...fields, ...Object.fromEntries(settings) } };
+  });
+  const check = { file: { ...file, credentials }, upstream };
   checkAuthentications(check, place);
   checkHeaders(check, upstream.headers, place.at('headers'));
-  checkRequest(upstream.check, place.at('check'));
+  const inPath = checkRequest(check, upstream.check, place.at('check'));
+  for (const name of inPath) checkGivenPath(check, name, place.at('check'));
   checkHeaders(check, upstream.check.headers, place.at('check', 'headers'));
   checkErrors(check, place.at('errors'));
   checkEntities(check, place.at('entities'));
 }
 
 interface Checked {
+  /** The settings are fields of its credentials. */
   readonly file: DefinitionFile;
   readonly upstream: UpstreamFile;
 }
@@ -254,40 +263,85 @@ const noParams: ReadonlySet<string> = new Set();
 /** Headers that a definition sends. */
 function checkHeaders({ file, upstream }: Checked, headers: UpstreamFile['headers'], place: Place): void {
   const signed = Object.values(upstream.auth).flatMap((one) => (one.kind === 'header' ? [one.name] : []));
-  const fields = file.credentials.flatMap((shape) => Object.keys(shape.fields));
   for (const [name, value] of Object.entries(headers)) {
     const note = (message: string): void => place.note(message, name);
     if (signed.includes(header(name, note))) note(`${name} is also sent by auth`);
     if (typeof value === 'string') headerValue(value, note);
     else if (value.kind === 'text') headerValue(value.text, note);
-    else if (!fields.includes(value.field)) {
-      place.note(noSuch('field of the credentials', value.field, fields), name, 'field');
-    }
+    else checkGiven(file, value, place.at(name));
   }
 }
 
-/** Checks the method and the fixed values of a request; returns the names in its path. */
-function checkRequest(request: RequestFile | CheckFile, place: Place): readonly string[] {
-  const { method, path, query, body } = request;
-  if (method === 'GET' && Object.keys(body).length > 0) {
-    place.note('expected method: POST beside it: a GET has no body', 'body');
+/** Checks that a value is fixed, or one of the fields of the credentials and settings. */
+function checkGiven({ credentials, settings }: DefinitionFile, value: CredentialValue, place: Place): void {
+  if (value.kind === 'text') return;
+  const fields = credentials.flatMap((shape) => Object.keys(shape.fields));
+  if (fields.includes(value.field)) return;
+  const kinds = Object.keys(settings).length === 0 ? 'credentials' : 'credentials and settings';
+  place.note(noSuch(`field of the ${kinds}`, value.field, fields), 'field');
+}
+
+/** Checks the method and the fixed and given values of a request; returns the names in its path. */
+function checkRequest(
+  { file }: Checked,
+  { method, path, query, body, fill = {} }: RequestFile | CheckFile,
+  place: Place,
+): readonly string[] {
+  for (const [part, members] of Object.entries({ body, fill })) {
+    if (method === 'POST' || Object.keys(members).length === 0) continue;
+    place.note('expected method: POST beside it: a GET has no body', part);
   }
-  for (const name of Object.keys(query)) queryName(name, (message) => place.note(message, 'query', name));
+  for (const [name, value] of Object.entries(query)) {
+    queryName(name, (message) => place.note(message, 'query', name));
+    if (typeof value !== 'string') checkGiven(file, value, place.at('query', name));
+  }
+  for (const [at, value] of Object.entries(fill)) {
+    const here = place.at('fill', at);
+    pathText(at, here.note);
+    checkGiven(file, value, here);
+  }
   return namesIn(checkedTemplate(path));
+}
+
+/** Checks a name in a path that is no parameter: a path has no place to leave empty. */
+function checkGivenPath(
+  { file, upstream }: Checked,
+  name: string,
+  place: Place,
+  others: string[] = [],
+): void {
+  const shapes = file.credentials.filter(({ fields }) => Object.hasOwn(fields, name));
+  if (shapes.length === 0) {
+    const known = [...others, ...Object.keys(file.settings)];
+    place.note(
+      noSuch(Object.keys(file.settings).length === 0 ? 'parameter' : 'parameter or setting', name, known),
+      'path',
+    );
+    return;
+  }
+  const lacks = file.credentials.find(({ title, fields }) => {
+    const auth = upstream.auth[title];
+    const isKept = auth !== undefined && isIssued(auth) && Object.hasOwn(auth.keeps, name);
+    return fields[name]?.required !== true && !isKept;
+  });
+  if (lacks === undefined) return;
+  const message = `expected ${name} to be required, or to have a default: a path has no place to leave empty`;
+  place.note(message, 'path');
 }
 
 /** `ofPaging`: parameters that the paging sends in another form. */
 function checkActionRequest(
-  { upstream }: Checked,
+  check: Checked,
   request: RequestFile,
   { params }: Action,
   ofPaging: ReadonlySet<string>,
   place: Place,
 ): void {
-  const inPath = checkRequest(request, place);
+  const { upstream } = check;
+  const inPath = checkRequest(check, request, place);
   for (const name of inPath) {
     const param = params.get(name);
-    if (param === undefined) place.note(noSuch('parameter', name, params.keys()), 'path');
+    if (param === undefined) checkGivenPath(check, name, place, [...params.keys()]);
     else if (!param.required) {
       place.note(`expected required: true on ${name}: a path has no place to leave empty`, 'path');
     } else if (param.type !== 'string' && param.type !== 'integer') {
@@ -302,6 +356,8 @@ function checkActionRequest(
   for (const name of authQuery) {
     if (Object.hasOwn(request.query, name)) place.note('is also sent by auth', 'query', name);
   }
+  for (const name of givenParameters(request)) takenBy.set(`query ${name}`, 'a value of the connector');
+  for (const at of Object.keys(request.fill ?? {})) takenBy.set(`body ${at}`, 'fill');
   for (const [name, param] of params) {
     if (inPath.includes(name) || ofPaging.has(name)) continue;
     const rule = Object.hasOwn(request.params, name) ? (request.params[name] ?? {}) : {};

@@ -97,7 +97,7 @@ function typesPage({ definitions, parts }: LocalSettings, q: string, world: Page
   );
   const needs = ({ upstream, credentials: [way] }: Definition): string => {
     if (upstream === null) return parts.api === null ? 'needs a Connector Execution API' : 'through the API';
-    return way === undefined ? 'open to all' : `needs: ${way.title}`;
+    return way === undefined || way.fields.size === 0 ? 'open to all' : `needs: ${way.title}`;
   };
   const item = (address: string, name: string, more: string): SafeHtml =>
     html`<li>

@@ -3,6 +3,7 @@ import type { JsonObject } from '../core/json.ts';
 import type { Params } from '../core/records.ts';
 import { usage } from '../core/errors.ts';
 import type { Definition, Entity } from '../definitions/definition.ts';
+import { credentialProblems } from '../definitions/params.ts';
 import { keyOfToken } from '../definitions/pagination-file.ts';
 import { ApiError } from '../service/api-error.ts';
 import type { ProvidedConnector, ProviderPage, ProviderRequest, Providers } from '../service/provider.ts';
@@ -150,7 +151,7 @@ export function sampleProviders({ accounts, otherwise }: SampleProvidersOptions)
  * `revoked`.
  */
 export function isSampleCredentials(definition: Definition, credentials: JsonObject | null): boolean {
-  if (credentials === null) return definition.credentials.length > 0;
+  if (credentials === null) return credentialProblems(definition, null).length > 0;
   return secretsOf(definition, credentials).some((text) => /^(?:sample|revoked)/.test(text));
 }
 

@@ -169,16 +169,17 @@ export function hideValue(message: string): string {
   return message.replace(suggestion, '').replaceAll(quoted, '$1[from outside]');
 }
 
-const addresses = ['id', 'workspace', 'credentials'];
+const addresses = [['id'], ['workspace'], ['credentials', 'settings']];
 
 /**
- * Merges an entry with the defaults; a member of the entry replaces the default as a whole. An id, a workspace and
- * credentials are alternatives: an entry with one of them takes none of the others from the defaults.
+ * Merges an entry with the defaults; a member of the entry replaces the default as a whole. An id, a workspace, and
+ * credentials with settings are alternatives: an entry with one of them takes none of the others from the defaults.
  */
 function withDefaults(entry: Members, defaults: Members): Members {
   const merged: Record<PropertyKey, unknown> = { ...defaults, ...entry };
-  if (addresses.some((name) => Object.hasOwn(entry, name))) {
-    for (const name of addresses) if (!Object.hasOwn(entry, name)) delete merged[name];
+  const isOwn = (name: string): boolean => Object.hasOwn(entry, name);
+  if (addresses.some((names) => names.some(isOwn))) {
+    for (const names of addresses) if (!names.some(isOwn)) for (const name of names) delete merged[name];
   }
   return merged;
 }

@@ -18,9 +18,21 @@ export function configView({ file, env }: ConfigPlace): Readonly<Record<string, 
   const config = gatherConnectors(readWritten(file, undefined, env), env);
   const { defaults: _, ...written } = config.data as Members;
   const unresolved = config.files.flatMap((one) => one.unresolved.map(({ at }) => at.join('.')));
+  // Only a definition says which settings are secret, and those are references.
+  const referred = Object.entries(membersOf(written['connectors'])).flatMap(([name, connector]) =>
+    Object.keys(membersOf(membersOf(connector)['settings']))
+      .map((setting) => ['connectors', name, 'settings', setting])
+      .filter(config.isFromOutside)
+      .map((at) => [at.join('.'), '[secret]'] as const),
+  );
   // `as`: the schema of an object shows an object.
   const schema = z.toJSONSchema(settingsFile, { io: 'input' }) as Shape;
-  const shown = shownValue(written, schema, '', new Set(unresolved)) as Members;
+  const shown = shownValue(
+    written,
+    schema,
+    '',
+    new Map([...referred, ...unresolved.map((at) => [at, '[missing]'] as const)]),
+  ) as Members;
   return { file: path.resolve(file), ...shown };
 }
 
@@ -42,20 +54,26 @@ interface Shape {
 }
 
 /**
- * Undefined where the file has no value and the schema no default. `missing`: dotted paths of references without a
- * value.
+ * Undefined where the file has no value and the schema no default. `replaced`: the texts that are shown in place of
+ * values, by dotted path.
  */
-function shownValue(value: unknown, shape: Shape, at: string, missing: ReadonlySet<string>): unknown {
+function shownValue(
+  value: unknown,
+  shape: Shape,
+  at: string,
+  replaced: ReadonlyMap<string, string>,
+): unknown {
   const given = value ?? shape.default ?? undefined;
-  if (missing.has(at)) return '[missing]';
+  const instead = replaced.get(at);
+  if (instead !== undefined) return instead;
   if (given === undefined) return undefined;
   if (shape.writeOnly === true) return '[secret]';
   const shapes = shape.anyOf ?? shape.oneOf;
   if (shapes !== undefined) {
-    return shownValue(given, shapes.find((one) => fits(given, one)) ?? {}, at, missing);
+    return shownValue(given, shapes.find((one) => fits(given, one)) ?? {}, at, replaced);
   }
   if (Array.isArray(given)) {
-    return given.map((one, index) => shownValue(one, shape.items ?? {}, `${at}.${index}`, missing));
+    return given.map((one, index) => shownValue(one, shape.items ?? {}, `${at}.${index}`, replaced));
   }
   if (typeof given === 'string') return withoutUser(given);
   if (!isMembers(given)) return given;
@@ -64,9 +82,13 @@ function shownValue(value: unknown, shape: Shape, at: string, missing: ReadonlyS
   const entries = [...names].map((name) => {
     const place = at === '' ? name : `${at}.${name}`;
     const known = Object.hasOwn(properties, name) ? properties[name] : undefined;
-    return [name, shownValue(given[name], known ?? (additionalProperties || {}), place, missing)] as const;
+    return [name, shownValue(given[name], known ?? (additionalProperties || {}), place, replaced)] as const;
   });
   return Object.fromEntries(entries.filter(([, one]) => one !== undefined));
+}
+
+function membersOf(value: unknown): Members {
+  return isMembers(value) ? value : {};
 }
 
 function isMembers(value: unknown): value is Members {

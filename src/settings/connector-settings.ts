@@ -21,6 +21,8 @@ import { maskedDefinition, type Masks } from '../definitions/record-masks.ts';
 import { credentialProblems, shapeText, checkParams, convertParams } from '../definitions/params.ts';
 import { firstNames, noSuch, suggestName } from '../definitions/suggest-name.ts';
 import type { WrittenConfig } from './config-files.ts';
+import type { YamlPath } from '../definitions/read-yaml.ts';
+import { missingHere } from './texts.ts';
 import { buildMasks } from './mask-settings.ts';
 import { isSharedSink, type Sink } from './sink-settings.ts';
 import type { ConnectorFile, EntitySettingsFile, DownloadsFile, SettingsFile } from './settings-file.ts';
@@ -35,6 +37,8 @@ interface Known {
   /** The folder in which the relative paths of a connector begin. */
   readonly folderOf: (connector: string) => string;
   readonly keyPlacesOf: WrittenConfig['keyPlacesOf'];
+  /** Whether the value at a place of the config is a reference. */
+  readonly isFromOutside: (at: YamlPath) => boolean;
 }
 
 type BuiltWith = Known & {
@@ -72,26 +76,22 @@ export function buildConnectors(
 function buildConnector(
   name: string,
   file: ConnectorFile,
-  { definitions, sinks, key, maskKey, folderOf, keyPlacesOf, likeEntities, likeMasks }: BuiltWith,
+  { definitions, sinks, key, maskKey, folderOf, isFromOutside, keyPlacesOf, likeEntities, likeMasks }: BuiltWith,
   note: Note,
 ) {
   const at = ['connectors', name];
   if (!isConnectorName(name)) note(at, `expected ${namePattern('_ or -')}`);
-  const throughApi = file.credentials === undefined ? addressOf(file, at, note) : null;
+  const definition = definitions.get(file.definition);
+  const throughApi = isDirect(file, definition) ? null : addressOf(file, at, note);
   const sink = sinks.get(file.sink);
   if (sink === undefined) note([...at, 'sink'], unknown('sink', file.sink, sinks.keys()));
-  const definition = definitions.get(file.definition);
   if (definition === undefined) {
     note([...at, 'definition'], unknown('definition', file.definition, definitions.keys()));
   }
   if (!isConnectorName(name) || sink === undefined || definition === undefined) return null;
   const address =
     throughApi ??
-    buildDirect(file, file.credentials ?? {}, definition, {
-      at,
-      note,
-      signIns: { connector: name, sink, key },
-    });
+    buildDirect(file, definition, { at, note, isFromOutside, signIns: { connector: name, sink, key } });
   const alike = [definition.name, ...sharedBetween(file)];
   const entities = likeEntities(alike, note, (noting) =>
     buildEntities({ file, definition, at, note: noting }),
@@ -102,7 +102,7 @@ function buildConnector(
   const folder = folderOf(name);
   const here = { definition, read, sinks: sinks.values(), sink, folder, at: [...at, 'downloads'] };
   const downloads = buildDownloads(file.downloads, here, note);
-  const asked = file.credentials === undefined ? servedDefinition(definition) : definition;
+  const asked = address.kind === 'direct' ? definition : servedDefinition(definition);
   const masks = likeMasks([...alike, file.mask], note, (noting) =>
     buildMasks({ file, definition: asked, entities, key: maskKey, at, note: noting }),
   );
@@ -186,6 +186,16 @@ function openParts<Part>(): BuildPart<Part> {
   };
 }
 
+/** Whether a connector reads the service itself: its entry gives something for that, or nothing need be given. */
+export function isDirect(
+  file: Partial<ConnectorFile>,
+  definition: Pick<Definition, 'upstream'> | undefined,
+): boolean {
+  if (file.credentials !== undefined || file.settings !== undefined) return true;
+  const ways = [...(definition?.upstream?.auth.values() ?? [])];
+  return file.id === undefined && file.workspace === undefined && ways.some(({ kind }) => kind === 'none');
+}
+
 /** The address of a connector that is read through the API. */
 function addressOf({ id, workspace }: ConnectorFile, at: readonly string[], note: Note) {
   if (workspace !== undefined) {
@@ -208,9 +218,13 @@ function unknown(what: string, name: string, known: Iterable<string>): string {
   return `no such ${what}: ${JSON.stringify(name)}${suggestName(name, names) || `; ${all}`}`;
 }
 
+type Texts = Readonly<Record<string, string>>;
+
 interface DirectPlace {
   readonly at: readonly string[];
   readonly note: Note;
+  /** Absent: no value is written in a config. */
+  readonly isFromOutside?: (at: YamlPath) => boolean;
   /** The place where a sign-in of the connector is stored; null: nowhere. */
   readonly signIns?: {
     readonly connector: string;
@@ -219,16 +233,29 @@ interface DirectPlace {
   } | null;
 }
 
+/** The credentials and the settings among the texts that a connector gives, as its entry in a config has them. */
+export function entryGiven({ settings }: Pick<Definition, 'settings'>, given: Texts) {
+  const part = (isSetting: boolean): Texts =>
+    Object.fromEntries(Object.entries(given).filter(([name]) => settings.has(name) === isSetting));
+  return { credentials: part(false), settings: part(true) };
+}
+
 /**
- * Builds the address of the service itself, with credentials of the config. Problems repeat no value: all are secret.
+ * Builds the address of the service itself, with the credentials and settings of the config. Problems repeat no value:
+ * it may be secret.
  */
 export function buildDirect(
-  { id, workspace }: Pick<ConnectorFile, 'id' | 'workspace'>,
-  given: Readonly<Record<string, string>>,
+  { id, workspace, credentials: ofCredentials = {}, settings = {} }: Partial<ConnectorFile>,
   definition: Definition,
-  { at: connectorAt, note, signIns = null }: DirectPlace,
+  { at: connectorAt, note, isFromOutside = () => true, signIns = null }: DirectPlace,
 ) {
   const at = [...connectorAt, 'credentials'];
+  const given = { ...ofCredentials, ...entryGiven(definition, settings).settings };
+  checkSettings({ credentials: ofCredentials, settings }, definition, {
+    at: connectorAt,
+    note,
+    isFromOutside,
+  });
   if (id !== undefined || workspace !== undefined) {
     note(at, 'expected either credentials (to read the service itself) or id or workspace, got both');
   }
@@ -240,6 +267,12 @@ export function buildDirect(
     );
   }
   for (const { field, message } of upstream === null ? [] : credentialProblems(definition, given)) {
+    const setting = definition.settings.get(field ?? '')?.setting;
+    if (field !== null && setting !== undefined) {
+      const isMissingHere = given[field] === missingHere;
+      if (!isMissingHere) note([...connectorAt, 'settings', field], `${plain(message)} (${setting.title})`);
+      continue;
+    }
     const ways =
       field === null && shapes.length > 1
         ? `; the ways to sign in: ${shapes.map(shapeText).join(' or ')}`
@@ -261,8 +294,30 @@ export function buildDirect(
       'expected signIns.key in the config: it seals what "login" stores in the PostgreSQL sink. Make one with "openssl rand -base64 32"',
     );
   }
-  const credentials: ReadonlyMap<string, Secret> = mapOf(given, (value) => new Secret(value));
+  /** With the settings. A secret is hidden in all output, and others are ordinary words. */
+  const credentials: ReadonlyMap<string, Pick<Secret, 'reveal'>> = mapOf(given, (value, name) =>
+    definition.settings.get(name)?.isSecret === false ? { reveal: () => value } : new Secret(value),
+  );
   return { kind: 'direct', credentials, signIn } as const;
+}
+
+/** Checks that settings are declared, that they are not among the credentials, and that secret ones are references. */
+function checkSettings(
+  { credentials, settings }: Readonly<Record<'credentials' | 'settings', Texts>>,
+  { name: type, settings: declared }: Definition,
+  { at, note, isFromOutside }: Required<Omit<DirectPlace, 'signIns'>>,
+): void {
+  for (const name of Object.keys(settings)) {
+    const here = [...at, 'settings', name];
+    const known = declared.get(name);
+    if (known === undefined) note(here, `no such setting of ${type}${suggestName(name, declared.keys())}`);
+    else if (known.isSecret && !isFromOutside(here)) {
+      note(here, 'is secret: expected ${VARIABLE} or ${file:path}, got the text itself');
+    }
+  }
+  for (const name of Object.keys(credentials)) {
+    if (declared.has(name)) note([...at, 'credentials', name], 'is a setting: expected it below settings');
+  }
 }
 
 /** Changes a message to the style of the other problems of a config. */

@@ -89,6 +89,8 @@ interface AskedEntry {
   readonly sink?: string | undefined;
   /** References by field, as `environmentReference` and `secretReference` make them. */
   readonly credentials?: Readonly<Record<string, string>> | undefined;
+  /** Texts or references by name. */
+  readonly settings?: Readonly<Record<string, string>> | undefined;
   readonly exclude?: readonly string[];
   readonly schedule: { readonly every?: string; readonly cron?: string; readonly timezone?: string };
   readonly freshWithin?: string | undefined;
@@ -98,7 +100,7 @@ interface AskedEntry {
 export function connectorEntry(
   { sinks }: Pick<LocalSettings, 'sinks'>,
   { defaults }: ConnectorsPlace,
-  { definition, id, workspace, credentials, sink, exclude = [], schedule, freshWithin }: AskedEntry,
+  { definition, id, workspace, credentials, settings = {}, sink, exclude = [], ...asked }: AskedEntry,
 ) {
   const [onlySink] = sinks.keys();
   const ownSink = sink ?? (defaults.has('sink') ? undefined : onlySink);
@@ -107,9 +109,10 @@ export function connectorEntry(
     ...(id === undefined ? {} : { id }),
     ...(workspace === undefined ? {} : { workspace }),
     ...(credentials === undefined ? {} : { credentials }),
+    ...(Object.keys(settings).length === 0 ? {} : { settings }),
     ...(ownSink === undefined ? {} : { sink: ownSink }),
-    ...(Object.keys(schedule).length === 0 ? {} : { schedule }),
-    ...(freshWithin === undefined ? {} : { freshWithin }),
+    ...(Object.keys(asked.schedule).length === 0 ? {} : { schedule: asked.schedule }),
+    ...(asked.freshWithin === undefined ? {} : { freshWithin: asked.freshWithin }),
     ...(exclude.length === 0 ? {} : { exclude }),
   };
 }

@@ -10,7 +10,7 @@ import type { YamlPath } from '../definitions/read-yaml.ts';
 import { parseShape } from '../definitions/schema-problems.ts';
 import { buildSinks } from './sink-settings.ts';
 import { gatherConnectors, readWritten, type EditedFile, type WrittenConfig } from './config-files.ts';
-import { buildConnectors } from './connector-settings.ts';
+import { buildConnectors, isDirect } from './connector-settings.ts';
 import { buildMcp } from './mcp-settings.ts';
 import { buildNotify } from './notify-settings.ts';
 import { buildPublish, checkPlaces } from './publish-settings.ts';
@@ -91,7 +91,7 @@ export function readSettings(options: LoadSettingsOptions): LocalSettings {
       const isInPart =
         partNames.some((name) => name === at[0]) ||
         ['publish', 'signIns', 'notify', 'mask'].includes(String(at[0]));
-      const isOfPart = (file === main && isInPart) || isCredential(at);
+      const isOfPart = (file === main && isInPart) || isGiven(at);
       (isMissing && isOfPart ? missing : problems).push(file.yaml.problem(at, message));
     }
   }
@@ -123,11 +123,10 @@ function withoutMissingKey(data: SettingsFile, missing: readonly Problem[]): Set
   return missing.some(({ path: at }) => at === 'mask.key') ? { ...data, mask: { key: null } } : data;
 }
 
-/** Whether the path leads into the credentials of a connector or of the defaults. */
-function isCredential(at: YamlPath): boolean {
-  return (
-    (at[0] === 'connectors' && at[2] === 'credentials') || (at[0] === 'defaults' && at[1] === 'credentials')
-  );
+/** Whether the path leads into the credentials or settings of a connector or of the defaults. */
+function isGiven([top, ...at]: YamlPath): boolean {
+  const part = top === 'connectors' ? at[1] : top === 'defaults' ? at[0] : null;
+  return part === 'credentials' || part === 'settings';
 }
 
 interface Read {
@@ -144,7 +143,9 @@ function buildSettings(
   { file, config, definitions, own, missing }: Read,
   note: Note,
 ): Omit<LocalSettings, 'missing'> {
-  const direct = Object.values(data.connectors).filter(({ credentials }) => credentials !== undefined).length;
+  const direct = Object.values(data.connectors).filter((one) => {
+    return isDirect(one, definitions.get(one.definition));
+  }).length;
   if (data.api === undefined && direct < Object.keys(data.connectors).length) {
     const why = direct === 0 ? '' : '; connectors without credentials are read through it';
     note(['api'], `is missing; expected an object${why}`);
@@ -153,9 +154,10 @@ function buildSettings(
   checkTokens(http, note);
   const sinks = buildSinks(data.sinks, path.dirname(file), note);
   const keys = { key: data.signIns.key, maskKey: data.mask.key };
+  const { folderOf, isFromOutside, keyPlacesOf } = config;
   const connectors = buildConnectors(
     data,
-    { definitions, sinks, folderOf: config.folderOf, keyPlacesOf: config.keyPlacesOf, ...keys },
+    { definitions, sinks, folderOf, isFromOutside, keyPlacesOf, ...keys },
     note,
   );
   const named = Object.keys(data.connectors);

@@ -186,6 +186,10 @@ const connectorFile = strictObject({
       description:
         'Reads the service itself with these, without the API. Fields of the connector type, all secret: best as ${VARIABLE} or ${file:path}',
     }),
+  settings: z.record(z.string(), z.string()).optional().meta({
+    description:
+      'Settings of the connector type, such as an account; secret ones as ${VARIABLE} or ${file:path}. No API',
+  }),
   sink: z.string(),
   schedule: schedule.optional(),
   freshWithin: duration().optional(),

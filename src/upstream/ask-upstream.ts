@@ -18,7 +18,7 @@ import {
 import { redactMessage } from '../http/redact-message.ts';
 import { buildPath, queryText, refusedValue } from './call-address.ts';
 import type { CallTurn } from './call-gate.ts';
-import { openHeaders, signRequest } from './credentials.ts';
+import { openRequest, signRequest, type GivenParts } from './credentials.ts';
 import { failureOfError, headerWait, isFailed, readFailure, readJsonAnswer } from './answers.ts';
 import type { OpenedCall, Session } from './account-session.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
@@ -154,12 +154,13 @@ async function ask<T>(
   const attempt = async (opened: OpenedCall): Promise<T> => {
     const { credentials, base, lane } = opened;
     const signature = signRequest(credentials.auth, credentials);
-    const fixed = openHeaders(asked.request.headers, credentials);
-    const unsigned = buildRequest(base, asked.request, asked.call, fixed.headers);
+    const given = openRequest(asked.request, credentials);
+    const hidden = [...given.hidden, ...signature.query];
+    const unsigned = buildRequest(base, asked.request, asked.call, given);
     const url = new URL(unsigned.url);
-    for (const [name, value] of signature.query) url.searchParams.append(name, value);
+    for (const [name, value] of hidden) url.searchParams.append(name, value);
     const wire = { ...unsigned, url, headers: { ...unsigned.headers, ...signature.headers, ...headers } };
-    const secrets = [...credentials.secrets, ...signature.secrets, ...fixed.secrets];
+    const secrets = [...credentials.secrets, ...signature.secrets, ...given.secrets];
     const queuedAt = session.clock.now();
     const turn = await lane.enter(signal);
     let isKept = false;
@@ -168,8 +169,14 @@ async function ask<T>(
       return turn;
     };
     try {
-      const signed = signature.query.map(([name]) => `${name}=[secret]`);
-      const shownUrl = [unsigned.url.href, ...signed].join(unsigned.url.search === '' ? '?' : '&');
+      const hiddenPath = given.hiddenPath.map((name) => [name, '[secret]'] as const);
+      const shown = { ...given, path: new Map([...given.path, ...hiddenPath]) };
+      const { url: plain } =
+        hiddenPath.length === 0 ? unsigned : buildRequest(base, asked.request, asked.call, shown);
+      const signed = hidden.map(([name]) => `${name}=[secret]`);
+      const shownUrl = [plain.href.replaceAll('%5Bsecret%5D', '[secret]'), ...signed].join(
+        plain.search === '' ? '?' : '&',
+      );
       const { entity } = asked;
       const path = fillTemplate(asked.request.path, (name) => `{${name}}`);
       const address = `${path}${shownQuery(unsigned.url.searchParams.keys())}`;
@@ -253,17 +260,18 @@ export function buildRequest(
   base: URL,
   request: UpstreamRequest,
   call: PagedCall,
-  /** Headers of the request itself, made of the credentials where the definition says so. */
-  fixedHeaders: Readonly<Record<string, string>>,
+  given: Pick<GivenParts, 'headers' | 'query' | 'fill' | 'path'>,
 ): WireRequest {
-  const path = new Map<string, string>();
+  const path = new Map(given.path);
   const headers: Record<string, string> = {
     accept: 'application/json',
     'user-agent': 'connector-sync',
-    ...fixedHeaders,
+    ...given.headers,
   };
-  const query: (readonly [string, string])[] = call.isAlone === true ? [] : [...request.query];
+  const fixed = [...request.query].filter((pair): pair is [string, string] => typeof pair[1] === 'string');
+  const query = [...(call.isAlone === true ? [] : fixed), ...given.query];
   let body: JsonObject = request.body;
+  for (const { at, text } of given.fill) body = withValueAt(body, at, text);
 
   for (const [name, value] of Object.entries(call.params)) {
     const place = request.params.get(name);

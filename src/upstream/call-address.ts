@@ -69,18 +69,21 @@ export function buildPath(base: URL, template: Template, values: ReadonlyMap<str
 }
 
 function encodeSegment(name: string, value: string): string {
-  if (value === '') throw refusedValue(name, 'must not be empty');
-  if (control.test(value)) throw refusedValue(name, 'must not hold control characters');
-  if (!value.isWellFormed()) throw refusedValue(name, 'must be well-formed Unicode');
-  // Some servers decode before they split: `a%2F..%2Fb` would be another path to them.
-  if (
-    value
-      .split(/[/\\]/)
-      .some((part) => /^(?:\.|%2e){1,2}$/i.test(part) || (part === '' && /[/\\]/.test(value)))
-  ) {
-    throw refusedValue(name, 'must not be or hold a path of its own, such as "." or ".."');
-  }
+  const problem = segmentProblem(value);
+  if (problem !== null) throw refusedValue(name, problem);
   return encodeURIComponent(value);
+}
+
+/** Finds the problem with a value in a path; null: there is none. */
+export function segmentProblem(value: string): string | null {
+  if (value === '') return 'must not be empty';
+  if (control.test(value)) return 'must not hold control characters';
+  if (!value.isWellFormed()) return 'must be well-formed Unicode';
+  // Some servers decode before they split: `a%2F..%2Fb` would be another path to them.
+  const isPath = value
+    .split(/[/\\]/)
+    .some((part) => /^(?:\.|%2e){1,2}$/i.test(part) || (part === '' && /[/\\]/.test(value)));
+  return isPath ? 'must not be or hold a path of its own, such as "." or ".."' : null;
 }
 
 export function refusedValue(name: string, why: string): UpstreamFailure {

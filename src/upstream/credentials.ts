@@ -2,16 +2,23 @@ import { hash } from 'node:crypto';
 import type { JsonObject } from '../core/json.ts';
 import type { Definition } from '../definitions/definition.ts';
 import { credentialProblems } from '../definitions/params.ts';
-import { linearPattern, fillTemplate, type Template } from '../definitions/upstream/service-texts.ts';
+import {
+  linearPattern,
+  fillTemplate,
+  namesIn,
+  type AnswerPath,
+  type Template,
+} from '../definitions/upstream/service-texts.ts';
 import {
   isIssued,
   type Authentication,
   type CredentialValue,
   type IssuedAuthentication,
   type HostSource,
+  type HostVariable,
 } from '../definitions/upstream/upstream-file.ts';
-import type { Upstream } from '../definitions/upstream/upstream.ts';
-import { control, buildAddress } from './call-address.ts';
+import type { Upstream, UpstreamRequest } from '../definitions/upstream/upstream.ts';
+import { control, buildAddress, segmentProblem } from './call-address.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
 
 /** Credentials for one call: nothing keeps them longer, and nothing prints them. */
@@ -50,6 +57,10 @@ export function readCredentials(
     const text = value.trim();
     if (control.test(text)) throw unusable(`${field} holds a control character, such as a line break`);
     if (text !== '') values.set(field, text);
+  }
+  for (const [name, { setting }] of shape?.fields ?? []) {
+    const usual = setting?.default ?? null;
+    if (usual !== null && !values.has(name)) values.set(name, usual);
   }
   const isRenewed = (field: string): boolean =>
     isIssued(auth) &&
@@ -120,40 +131,95 @@ export function unusable(why: string): UpstreamFailure {
   });
 }
 
+type Pair = readonly [string, string];
+
 /** Headers and query parameters that authentication adds to a request. */
 interface Signature {
   readonly headers: Readonly<Record<string, string>>;
-  readonly query: readonly (readonly [string, string])[];
+  readonly query: readonly Pair[];
   /** Values derived from the credentials, as secret as they are. */
   readonly secrets: readonly string[];
 }
 
 const noSignature: Signature = { headers: {}, query: [], secrets: [] };
 
+/** The parts of a request that are made of the credentials and settings. */
+export type GivenParts = ReturnType<typeof openRequest>;
+
 /**
- * The headers of a request, including those made of the credentials; a header whose credential has no value is left
- * out. Throws `UpstreamFailure` unauthorized for a value that no header can contain.
+ * Opens the headers of a request, and the other parts of it that are made of the credentials and settings. A header, a
+ * parameter or a member of the body that has no value is left out. Throws `UpstreamFailure` unauthorized for a value
+ * that no header or path can contain.
  */
-export function openHeaders(
-  headers: ReadonlyMap<string, string | CredentialValue>,
+export function openRequest(
+  {
+    headers,
+    query,
+    fill,
+    path,
+    params,
+  }: Pick<UpstreamRequest, 'headers' | 'query' | 'fill' | 'path' | 'params'>,
   { values, secrets }: Pick<OpenCredentials, 'values' | 'secrets'>,
-): Pick<Signature, 'headers' | 'secrets'> {
+) {
   const opened: Record<string, string> = {};
+  const shown: Pair[] = [];
+  const hidden: Pair[] = [];
+  const filled: { readonly at: AnswerPath; readonly text: string }[] = [];
   const made: string[] = [];
-  for (const [name, value] of headers) {
+  const openValue = (value: string | CredentialValue) => {
     const text = typeof value === 'string' ? value : credentialValue(value, values);
+    const isGiven = typeof value !== 'string' && value.kind !== 'text';
+    return { text, isSecret: isGiven && secrets.includes(values.get(value.field) ?? '') };
+  };
+  for (const [name, value] of headers) {
+    const { text, isSecret } = openValue(value);
     if (text === null) continue;
     Object.assign(opened, inHeader(name, text).headers);
     // A part of a secret is secret too.
-    if (
-      typeof value !== 'string' &&
-      value.kind !== 'text' &&
-      secrets.includes(values.get(value.field) ?? '')
-    ) {
-      made.push(text);
-    }
+    if (isSecret) made.push(text);
   }
-  return { headers: opened, secrets: made };
+  for (const [name, value] of query) {
+    const { text, isSecret } = typeof value === 'string' ? { text: null, isSecret: false } : openValue(value);
+    if (text === null) continue;
+    (isSecret ? hidden : shown).push([name, text]);
+    if (isSecret) made.push(text, ...inQuery(name, text));
+  }
+  for (const { at, value } of fill) {
+    const { text, isSecret } = openValue(value);
+    if (text === null) continue;
+    filled.push({ at, text });
+    if (isSecret) made.push(text, inBody(at, text));
+  }
+  const inPath = namesIn(path).filter((name) => !params.has(name));
+  return {
+    headers: opened,
+    /** Parameters of the query, which are sent with each page. */
+    query: shown,
+    /** Parameters that hold a secret: they are shown by name only. */
+    hidden,
+    fill: filled,
+    path: new Map(inPath.map((name) => [name, pathValue(name, values)])),
+    /** Names in the path whose values are secret. */
+    hiddenPath: inPath.filter((name) => secrets.includes(values.get(name) ?? '')),
+    /** Values derived from the credentials, as secret as they are. */
+    secrets: made,
+  };
+}
+
+function pathValue(name: string, values: ReadonlyMap<string, string>): string {
+  const value = neededValue({ kind: 'field', field: name }, values);
+  const problem = segmentProblem(value);
+  if (problem !== null) throw unusable(`${name} ${problem}`);
+  return value;
+}
+
+/** Together with its name a value can be hidden even if it is an ordinary word. */
+function inQuery(name: string, value: string): readonly string[] {
+  return [`${name}=${value}`, `${name}=${encodeURIComponent(value)}`];
+}
+
+function inBody(at: AnswerPath, value: string): string {
+  return `${JSON.stringify(at.at(-1) ?? '')}:${JSON.stringify(value)}`;
 }
 
 /**
@@ -164,6 +230,8 @@ export function signRequest(auth: Authentication | null, { values }: Pick<OpenCr
   if (auth === null) return noSignature;
   const need = (value: CredentialValue): string => neededValue(value, values);
   switch (auth.kind) {
+    case 'none':
+      return noSignature;
     case 'basic': {
       const user = need(auth.user);
       if (user.includes(':')) throw unusable('a user name must not hold a colon');
@@ -182,9 +250,7 @@ export function signRequest(auth: Authentication | null, { values }: Pick<OpenCr
       return inHeader(auth.name, `${auth.prefix}${need(auth.value)}`);
     case 'query': {
       const value = need(auth.value);
-      // Together with its name the value can be hidden even if it is an ordinary word.
-      const secrets = [`${auth.name}=${value}`, `${auth.name}=${encodeURIComponent(value)}`];
-      return { headers: {}, query: [[auth.name, value]], secrets };
+      return { headers: {}, query: [[auth.name, value]], secrets: inQuery(auth.name, value) };
     }
   }
 }
@@ -208,9 +274,10 @@ export function addressOf(
   { upstream, credentials }: { readonly upstream: Upstream; readonly credentials: OpenCredentials },
 ): URL {
   const variables = new Map<string, string>();
-  for (const [name, { from, pattern }] of upstream.host) {
+  for (const [name, variable] of upstream.host) {
     if (!template.some((part) => part.kind === 'name' && part.name === name)) continue;
-    const found = firstValue(from, credentials);
+    const { from, map, pattern } = variable;
+    const found = firstValue(variable, credentials);
     if (found === null) {
       const sources = from.map(nameOf).join(' or ');
       throw unusable(`the ${name} of the address is missing; it is read from ${sources}`);
@@ -218,11 +285,11 @@ export function addressOf(
     if (
       found.value === null ||
       found.value.length > maxHostLength ||
-      !linearPattern(pattern).testExact(found.value)
+      (pattern !== undefined && !linearPattern(pattern).testExact(found.value))
     ) {
-      throw unusable(
-        `the ${name} of the address, from ${nameOf(found.source)}, does not have the form ${pattern}`,
-      );
+      const form =
+        map === undefined ? `the form ${pattern}` : `one of the values ${Object.keys(map).join(', ')}`;
+      throw unusable(`the ${name} of the address, from ${nameOf(found.source)}, does not have ${form}`);
     }
     variables.set(name, found.value);
   }
@@ -231,8 +298,8 @@ export function addressOf(
 
 /**
  * Scheme, host and port of each place that receives these credentials, known without a call; the service itself is the
- * first. A host name that comes with the token stays a name. Null: the credentials cannot be used, so nothing is sent.
- * Throws `TypeError` for a definition without `upstream`.
+ * first. A host name that comes with the token stays a name. The settings that decide which records are read follow.
+ * Null: the credentials cannot be used, so nothing is sent. Throws `TypeError` for a definition without `upstream`.
  */
 export function placesOfCredentials(definition: Definition, given: JsonObject): string | null {
   const { upstream } = definition;
@@ -250,24 +317,31 @@ export function placesOfCredentials(definition: Definition, given: JsonObject): 
     urls.push(...[auth.authorizeUrl, auth.deviceUrl, auth.revokeUrl].filter((url) => url !== undefined));
   }
   const names = new Map<string, string>();
-  for (const [name, { from }] of upstream.host) {
-    const found = firstValue(from, credentials);
+  for (const [name, variable] of upstream.host) {
+    const found = firstValue(variable, credentials);
     if (found !== null) names.set(name, found.value ?? '');
   }
   const [first = '', ...others] = [upstream.baseUrl, ...urls].map((template) =>
     originIn(fillTemplate(template, (name) => names.get(name) ?? `{${name}}`)),
   );
-  return [first, ...[...new Set(others)].filter((one) => one !== first).toSorted()].join(', ');
+  const settings = upstream.identifying.toSorted().flatMap((name) => {
+    const value = credentials.values.get(name);
+    return value === undefined ? [] : [`${name}=${encodeURIComponent(value)}`];
+  });
+  return [first, ...[...new Set(others)].filter((one) => one !== first).toSorted(), ...settings].join(', ');
 }
 
 function originIn(url: string): string {
   return URL.canParse(url) ? new URL(url).origin : (/^[^/]*\/\/[^/?#]*/.exec(url)?.[0] ?? url).toLowerCase();
 }
 
-function firstValue(sources: readonly HostSource[], { values }: OpenCredentials) {
-  for (const source of sources) {
+function firstValue({ from, map }: HostVariable, { values }: OpenCredentials) {
+  for (const source of from) {
     const value = credentialValue(source, values);
-    if (value !== null) return { value: hostIn(source, value), source };
+    if (value === null) continue;
+    const host = hostIn(source, value);
+    if (map === undefined || host === null) return { value: host, source };
+    return { value: Object.hasOwn(map, host) ? (map[host] ?? null) : null, source };
   }
   return null;
 }

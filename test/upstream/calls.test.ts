@@ -4,7 +4,7 @@ import type { JsonValue } from '../../src/core/json.ts';
 import type { Params } from '../../src/core/records.ts';
 import type { ParamPlace, UpstreamRequest } from '../../src/definitions/upstream/upstream.ts';
 import { buildRequest, type PagedCall } from '../../src/upstream/ask-upstream.ts';
-import { openHeaders } from '../../src/upstream/credentials.ts';
+import { openRequest } from '../../src/upstream/credentials.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import {
   query,
@@ -22,8 +22,8 @@ const base = new URL('https://service.example/v1');
 
 function built(request: UpstreamRequest, params: Params, more: Partial<PagedCall> = {}) {
   const call = { params, query: [], isAlone: false, ...more };
-  const fixed = openHeaders(request.headers, { values: new Map(), secrets: [] }).headers;
-  const wire = buildRequest(base, request, call, fixed);
+  const given = openRequest(request, { values: new Map(), secrets: [] });
+  const wire = buildRequest(base, request, call, given);
   return { ...wire, search: decodeURIComponent(wire.url.search) };
 }
 

@@ -3,6 +3,7 @@ import type { JsonObject, JsonValue } from '../../src/core/json.ts';
 import { recordsPlace } from '../../src/definitions/upstream/service-texts.ts';
 import type { ListRequest, Paging } from '../../src/definitions/upstream/upstream.ts';
 import { buildRequest } from '../../src/upstream/ask-upstream.ts';
+import { openRequest } from '../../src/upstream/credentials.ts';
 import { translatePaging, nextLinkOf } from '../../src/upstream/translate-paging.ts';
 import {
   failureOf,
@@ -412,13 +413,14 @@ describe('what an answer says about the next page', () => {
     const { call } = translatePaging(entity, { paging: any }, { cursor: '/p%2F8?c=1&apikey=k&d=2' });
     const base = new URL('https://desk.example/api');
     const request = requestOf('/customers', { limit: query, cursor: { kind: 'paging' } });
-    const { url } = buildRequest(base, request, { ...call, params: { limit: 5 } }, {});
+    const nothing = openRequest(request, { values: new Map(), secrets: [] });
+    const { url } = buildRequest(base, request, { ...call, params: { limit: 5 } }, nothing);
     expect(url.href).toBe('https://desk.example/api/customers/p%2F8?c=1&d=2');
     for (const cursor of ['nothing', '?', '/', `?${'a=1&'.repeat(51)}`]) {
       expect(() => translatePaging(entity, { paging: any }, { cursor })).toThrow('the page token');
     }
     const outside = translatePaging(entity, { paging: any }, { cursor: '/..%2F..%2Faccount' });
-    expect(() => buildRequest(base, request, outside.call, {})).toThrow('must not be or hold a path');
+    expect(() => buildRequest(base, request, outside.call, nothing)).toThrow('must not be or hold a path');
   });
 
   it('comes back as exactly the parameters that are kept', () => {

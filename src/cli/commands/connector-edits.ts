@@ -40,6 +40,8 @@ const options = {
   '--credentials-env <field=VARIABLE...>':
     'no API: a field of its credentials, and the environment variable that holds it',
   '--credentials-file <field=file...>': 'the same in a file that only you can read',
+  '--setting <name=value...>':
+    'no API: a setting of its type, such as account=4711; a secret one as ${VARIABLE}',
   '--sink <name>': 'where its records go (default: "defaults" of the config, or the only sink)',
   '--every <duration>': 'how often the worker runs it: 30m, 1h, 1d',
   '--cron <pattern>': 'the same as five fields, such as "0 4 * * *"',
@@ -93,11 +95,11 @@ Examples:
 /** Makes the entry for `connectors` in the config. */
 function entryOf(
   { env, cwd }: CommandContext,
-  settings: LocalSettings,
+  config: LocalSettings,
   place: ConnectorsPlace,
   flags: FlagsOf<typeof options>,
 ) {
-  const { sinks, definitions } = settings;
+  const { sinks, definitions } = config;
   const { defaults } = place;
   const { every, cron, timezone } = flags;
   if (flags.definition === undefined && !defaults.has('definition')) {
@@ -114,12 +116,19 @@ function entryOf(
       secretReference(place.file, resolve(cwd, name)),
     ),
   };
+  const settings = Object.fromEntries(
+    flags.setting.map((text) => {
+      const [, name, value = ''] = /^([A-Za-z][\w.-]*)=(.+)$/s.exec(text) ?? [];
+      if (name !== undefined) return [name, value];
+      throw usage('--setting: expected name=value, such as account=4711.');
+    }),
+  );
   const schedule = {
     ...(every === undefined ? {} : { every }),
     ...(cron === undefined ? {} : { cron }),
     ...(timezone === undefined ? {} : { timezone }),
   };
-  return connectorEntry(settings, place, { ...flags, credentials, schedule });
+  return connectorEntry(config, place, { ...flags, credentials, settings, schedule });
 }
 
 /**
@@ -206,7 +215,7 @@ const maxBytes = 65_536;
  * USAGE, quoting nothing.
  */
 async function readCredentials(context: CommandContext, file: string | null, definition: Definition | null) {
-  const needsNone = definition === null || definition.credentials.length === 0;
+  const needsNone = definition === null || credentialProblems(definition, null).length === 0;
   if (file === null && (needsNone || context.input().isTTY === true)) {
     if (needsNone) return null;
     const ways = definition.credentials.map(shapeText).join(' or ');

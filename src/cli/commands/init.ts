@@ -68,6 +68,7 @@ function nextSteps(context: CommandContext, file: string, choices: ConfigChoices
   const isFound = configFile({ ...context, config: null }) === configFile(context);
   const command = (name: string): string =>
     `${context.program} ${name}${isFound ? '' : ` --config ${shellWord(file)}`}`;
+  const lines = environmentLines(choices).map((line) => `       ${line}`);
   const logins = choices.direct.filter(({ needsLogin }) => needsLogin);
   const isThroughApi = choices.direct.length === 0;
   const steps: [what: string, name: string][] = logins.map(({ name }) => [
@@ -77,13 +78,11 @@ function nextSteps(context: CommandContext, file: string, choices: ConfigChoices
   steps.push(['Is everything in place?', 'check']);
   if (isThroughApi) steps.push(['Which connectors are there?', 'connectors list']);
   steps.push([isThroughApi ? 'Read them all:' : 'Read everything:', 'sync']);
-  return [
-    '',
-    'Next:',
-    '  1. Put the credentials into the environment, or into a file .env here that only you can read:',
-    ...environmentLines(choices).map((line) => `       ${line}`),
-    ...steps.map(([what, name], index) => `  ${index + 2}. ${what.padEnd(29)} ${command(name)}`),
-  ];
+  const environment =
+    'Put the credentials into the environment, or into a file .env here that only you can read:';
+  const first = lines.length === 0 ? [] : [[environment, ...lines].join('\n')];
+  const others = steps.map(([what, name]) => `${what.padEnd(29)} ${command(name)}`);
+  return ['', 'Next:', ...[...first, ...others].map((step, index) => `  ${index + 1}. ${step}`)];
 }
 
 type ConfigChoices = ReturnType<typeof choicesOf>;
@@ -163,7 +162,7 @@ function pathText(folder: string, name: string): string {
 
 /** Makes the lines of a `.env` for this config. */
 function environmentLines(choices: ConfigChoices): readonly string[] {
-  const own = choices.direct.flatMap(({ variables }) => variables.map(([, variable]) => `${variable}=...`));
+  const own = choices.direct.flatMap(({ variables }) => variables.map(({ variable }) => `${variable}=...`));
   const ofApi = [
     ...(choices.baseUrl === null ? ['CONNECTOR_API_URL=https://...'] : []),
     'CONNECTOR_API_CLIENT_ID=...',
@@ -221,8 +220,10 @@ function directConnector(definition: Definition) {
     definition: name,
     /** The name under which people know the service. */
     service,
-    /** The credential fields, each with the variable that it is read from. */
-    variables: fields.map(([field]) => [field, usualVariable(definition, field)] as const),
+    /** The fields, each with the variable that it is read from; `title`: null for a field of the credentials. */
+    variables: fields.map(([field, { setting }]) => {
+      return { field, variable: usualVariable(definition, field), title: setting?.title ?? null };
+    }),
   };
 }
 
@@ -238,11 +239,16 @@ function directConnectorText(connector: ReturnType<typeof directConnector>): str
   const { name, definition, service, variables, others } = connector;
   const known = service === definition ? '' : ` # ${service}`;
   const ways = others.map((way) => `    # or sign in by ${way}\n`).join('');
-  const credentials = variables.map(([field, variable]) => `${field}: "\${${variable}}"`).join(', ');
+  const line = (part: string, isSetting: boolean, note: string): string => {
+    const own = variables.filter(({ title }) => (title !== null) === isSetting);
+    const texts = own.map(({ field, variable }) => `${field}: "\${${variable}}"`).join(', ');
+    return own.length === 0 ? '' : `    ${part}: { ${texts} } # ${note}\n`;
+  };
+  const titles = variables.flatMap(({ title }) => title ?? []).join(', ');
+  const credentials = line('credentials', false, 'or "${file:./secret}", a file that only you can read');
   return `  ${name}:
     definition: ${definition}${known}
-${ways}    credentials: { ${credentials} } # or "\${file:./secret}", a file that only you can read
-    sink: main
+${ways}${credentials}${line('settings', true, titles)}    sink: main
     schedule: { every: 1h }
 `;
 }

@@ -56,6 +56,12 @@ export function checkedTemplate(text: string): Template {
 type NoteText = (message: string) => void;
 
 const hostName = /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/;
+/** A host, or a part of one. */
+export function hostText(text: string, note: NoteText): string {
+  if (!hostName.test(text)) note('expected a host such as api.example.com, or a part of one');
+  return text;
+}
+
 const loopback = /^(127\.0\.0\.1|localhost)$/;
 
 const braces = 'expected every { to begin a name and every } to end one';

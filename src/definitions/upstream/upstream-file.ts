@@ -14,6 +14,7 @@ import {
   templateUrl,
   linearPattern,
   header,
+  hostText,
 } from './service-texts.ts';
 
 export type UpstreamFile = z.infer<ReturnType<typeof upstreamFile>>;
@@ -31,14 +32,7 @@ export type CheckFile = UpstreamFile['check'];
  */
 export function upstreamFile() {
   // A header that is made of a credential field is not sent where the credentials lack that field.
-  const headers = z
-    .record(
-      z.string(),
-      z.union([z.string(), credentialValue()], {
-        error: 'expected a text, or a value of the credentials such as { field: account_id }',
-      }),
-    )
-    .default({});
+  const headers = z.record(z.string(), textOrValue()).default({});
   const limits = {
     // Limits the whole call, from connecting to the last byte of the body.
     timeoutMs: z.int().min(1000).max(600_000),
@@ -141,12 +135,14 @@ function requestShape() {
     method: z.enum(['GET', 'POST']).default('GET'),
     // It changes nothing, so it may be sent again.
     safe: z.boolean().default(false),
-    // Names are parameters of the call.
+    // Names are parameters of the call, or else fields of the credentials and settings.
     path: requestPath(),
-    // Sent with every call, under the parameters.
-    query: z.record(z.string(), z.string()).default({}),
+    // Sent with every call, under the parameters. A value that the connector does not have is left out.
+    query: z.record(z.string(), textOrValue()).default({}),
     // POST only; merged under the parameters.
     body: z.record(z.string(), jsonValue()).default({}),
+    // Places in the body, and the values that are put there. Without a default, for the content hash.
+    fill: z.record(z.string(), credentialValue()).optional(),
   };
 }
 
@@ -304,9 +300,13 @@ export function defaultFailureClass(status: number, isJson: boolean): FailureCla
   return classByStatus.get(status) ?? (status >= 500 ? 'unavailable' : 'refused');
 }
 
-/** A text made of one credential field, or a fixed one. An absent field, or one without the separator, has no value. */
+/**
+ * A text made of one credential field or setting, or a fixed one. An absent field, or one without the separator, has no
+ * value.
+ */
 export type CredentialValue = z.output<ReturnType<typeof credentialValue>>;
-export type HostSource = Frozen<z.output<ReturnType<typeof hostVariable>>>['from'][number];
+export type HostVariable = Frozen<z.output<ReturnType<typeof hostVariable>>>;
+export type HostSource = HostVariable['from'][number];
 export type Authentication = z.output<ReturnType<typeof authentication>>;
 /** A bearer token that a token endpoint issues. */
 export type IssuedAuthentication = Extract<
@@ -336,14 +336,19 @@ export function hostVariable() {
         }),
       )
       .min(1),
+    // A value stands for the text beside it; any other is refused.
+    map: z.record(z.string(), textAs(hostText)).optional(),
     // A value must match as a whole; otherwise nothing is sent. See `linearPattern`.
-    pattern: textAs(checkHostPattern, z.string().min(1).max(200)),
+    pattern: textAs(checkHostPattern, z.string().min(1).max(200)).optional(),
+  }).refine(({ map, pattern }) => map !== undefined || pattern !== undefined, {
+    error: 'expected a pattern, or a map of values to hosts',
   });
 }
 
 /** How calls are signed. */
 export function authentication() {
   const kinds = [
+    strictObject({ kind: z.literal('none') }),
     strictObject({ kind: z.literal('basic'), user: credentialValue(), password: credentialValue() }),
     // `Authorization: <scheme> <token>`.
     strictObject({ kind: z.literal('bearer'), token: credentialValue(), scheme: scheme() }),
@@ -435,6 +440,12 @@ function scheme() {
     .string()
     .regex(/^[A-Za-z][A-Za-z0-9-]{0,40}$/, { error: 'expected a word such as Bearer or OAuth' })
     .default('Bearer');
+}
+
+function textOrValue() {
+  return z.union([z.string(), credentialValue()], {
+    error: 'expected a text, or a value of the credentials such as { field: account_id }',
+  });
 }
 
 export function credentialValue() {

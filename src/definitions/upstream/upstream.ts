@@ -1,6 +1,6 @@
 import type { EntityName } from '../../core/names.ts';
 import { type Frozen, mapOf } from '../frozen.ts';
-import type { EntityFile } from '../definition-file.ts';
+import type { DefinitionFile, EntityFile } from '../definition-file.ts';
 import type {
   CredentialValue,
   CheckFile,
@@ -31,7 +31,11 @@ export type ParamPlace =
   | { readonly kind: 'paging' };
 export type Paging = Frozen<ReturnType<typeof buildPaging>>;
 
-export function buildUpstream(file: UpstreamFile, entities: ReadonlyMap<EntityName, EntityFile>) {
+export function buildUpstream(
+  file: UpstreamFile,
+  entities: ReadonlyMap<EntityName, EntityFile>,
+  settings: DefinitionFile['settings'],
+) {
   const { timeoutMs, maxBodyBytes, ...limits } = file.limits;
   const { headers, check: checked, ...rest } = file;
   const { identity, name, headers: ofCheck, ...check } = checked;
@@ -55,13 +59,33 @@ export function buildUpstream(file: UpstreamFile, entities: ReadonlyMap<EntityNa
       name,
     },
     limits,
+    /**
+     * The settings that decide which records a connector reads: those of its requests that are not secret. A secret one
+     * may be renewed, as credentials may.
+     */
+    identifying: givenNames([file.headers, file.entities]).filter(
+      (name) => Object.hasOwn(settings, name) && settings[name]?.secret === false,
+    ),
     /** Entities that can be requested from the service itself. */
     entities: new Map(requests),
   };
 }
 
+/** The fields of the credentials and settings that a part of the file may name, each once. */
+export function givenNames(part: unknown): readonly string[] {
+  const named = (value: unknown): readonly string[] => {
+    if (typeof value !== 'object' || value === null) return [];
+    return Object.entries(value).flatMap(([key, inner]: [string, unknown]) => {
+      if (typeof inner !== 'string') return named(inner);
+      if (key === 'field' || key === 'setting') return [inner];
+      return key === 'path' ? [...inner.matchAll(/\{([^{}]+)\}/g)].map(([, name = '']) => name) : [];
+    });
+  };
+  return [...new Set(named(part))];
+}
+
 type Shared = Pick<UpstreamFile['limits'], 'timeoutMs' | 'maxBodyBytes'> & Pick<UpstreamFile, 'headers'>;
-/** `signing`: query parameters that hold a secret. */
+/** `signing`: query parameters that sign a request. */
 type SharedByLists = Shared & { readonly signing: readonly string[] };
 
 /** `requests`: checked, so there is one for each action of the entity. */
@@ -95,7 +119,7 @@ function buildEntityRequests(
       /** Null: the definition says nothing. */
       empty: list.empty ?? null,
       metadata: mapOf(list.metadata, buildPlace),
-      paging: buildPaging(list.paging, shared.signing),
+      paging: buildPaging(list.paging, [...shared.signing, ...givenParameters(list)]),
     },
     get: get === undefined ? null : { ...build('get', get), record: answerPath(get.record) },
     download:
@@ -106,7 +130,10 @@ function buildEntityRequests(
 }
 
 /** A request without parameters. */
-function buildRequest({ method, safe, path, query, body }: CheckRequest, { headers, ...limits }: Shared) {
+function buildRequest(
+  { method, safe, path, query, body, fill }: CheckRequest,
+  { headers, ...limits }: Shared,
+) {
   return {
     method,
     /** The request changes nothing, so it may be sent again. Always true of GET. */
@@ -116,13 +143,15 @@ function buildRequest({ method, safe, path, query, body }: CheckRequest, { heade
     headers: new Map<string, string | CredentialValue>(Object.entries(lowerCased(headers))),
     query: mapOf(query),
     body,
+    /** Values at places in the body. */
+    fill: Object.entries(fill ?? {}).map(([at, value]) => ({ at: answerPath(at), value })),
     ...limits,
     /** Every declared parameter of the action. */
     params: new Map<string, ParamPlace>(),
   };
 }
 
-type CheckRequest = Pick<CheckFile, 'method' | 'safe' | 'path' | 'query' | 'body'>;
+type CheckRequest = Pick<CheckFile, 'method' | 'safe' | 'path' | 'query' | 'body' | 'fill'>;
 
 function lowerCased(headers: UpstreamFile['headers']): UpstreamFile['headers'] {
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
@@ -163,7 +192,13 @@ export function sentByPaging(paging: PagingFile, pagination: EntityFile['paginat
   }
 }
 
-function buildPaging(paging: PagingFile, signing: readonly string[]) {
+/** The query parameters that are made of the credentials and settings. */
+export function givenParameters({ query }: Pick<RequestFile, 'query'>): readonly string[] {
+  return Object.entries(query).flatMap(([name, value]) => (typeof value === 'string' ? [] : [name]));
+}
+
+/** `own`: query parameters that the connector sends with each request, which are taken from no address. */
+function buildPaging(paging: PagingFile, own: readonly string[]) {
   switch (paging.kind) {
     case 'none':
       return paging;
@@ -178,7 +213,7 @@ function buildPaging(paging: PagingFile, signing: readonly string[]) {
       return {
         kind: paging.kind,
         url: paging.kind === 'nextUrl' ? answerPath(paging.path) : [],
-        keep: paging.keep === 'any' ? { except: signing } : paging.keep,
+        keep: paging.keep === 'any' ? { except: own } : paging.keep,
         isAlone: paging.alone || paging.keep === 'any',
       };
   }

@@ -31,7 +31,7 @@ import { openServerClock } from '../api/open-api-client.ts';
 
 interface DirectConnector extends Pick<UpstreamOptions, 'definition' | 'signIn' | 'onExchange'> {
   readonly name: string;
-  readonly credentials: ReadonlyMap<string, Secret>;
+  readonly credentials: ReadonlyMap<string, Pick<Secret, 'reveal'>>;
 }
 
 export interface DirectClientOptions {

@@ -13,11 +13,15 @@ export type DescribedService = Awaited<ReturnType<typeof describedService>>;
 export interface DescribedOptions {
   /** `entities`, `credentials` and `upstream` of a definition, as YAML; `$ORIGIN` stands for the service. */
   readonly definition: string;
-  /** Of a direct connector; absent: it is read through an API, whose answer to each execute `respond` gives. */
-  readonly credentials?: Readonly<Record<string, string>>;
+  /**
+   * Of a direct connector, which has none where this is null; absent: it is read through an API, whose answer to each
+   * execute `respond` gives.
+   */
+  readonly credentials?: Readonly<Record<string, string>> | null;
   readonly respond: (request: ReceivedRequest, index: number) => Reply | Promise<Reply>;
   /** More of the connector's settings, as YAML below it. */
   readonly settings?: string;
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 /** Writes the definition `described` into a new folder, which goes with the test. */
@@ -44,8 +48,9 @@ export async function describedService(options: DescribedOptions) {
   const definition = found.get('described');
   if (definition === undefined) throw new Error(problems.map(formatProblem).join('\n'));
   /** Writes the config, with these credentials. */
-  const signIn = (credentials: DescribedOptions['credentials']) => {
-    const origin = credentials === undefined ? 'id: c-1' : `credentials: ${JSON.stringify(credentials)}`;
+  const signIn = (credentials: DescribedOptions['credentials'], more = settings) => {
+    const given = credentials === null ? '' : `credentials: ${JSON.stringify(credentials)}`;
+    const origin = credentials === undefined ? 'id: c-1' : given;
     const api = `api: { baseUrl: ${server.origin}, clientId: me, clientSecret: "\${SECRET}" }\n`;
     return openProgram(
       `definitions: [./definitions]
@@ -56,8 +61,8 @@ connectors:
     definition: described
     ${origin}
     sink: main
-${settings}`,
-      { env: { SECRET: 'hush' }, folder },
+${more}`,
+      { env: { SECRET: 'hush', ...options.env }, folder },
     );
   };
   const { cli, json, [Symbol.asyncDispose]: remove } = signIn(options.credentials);
@@ -69,7 +74,9 @@ ${settings}`,
     folder,
     definition,
     cli,
-    signIn: (credentials: DescribedOptions['credentials']): void => void signIn(credentials),
+    json,
+    signIn: (credentials: DescribedOptions['credentials'], more?: string): void =>
+      void signIn(credentials, more),
     /** The report of a sync that must end with 0. */
     async sync(...args: readonly string[]): Promise<Record<string, unknown>> {
       const ended = (await json('sync', ...args)).find(({ kind }) => kind === 'run-report');

@@ -45,6 +45,7 @@ export function testDefinition(errors: readonly ErrorPattern[] = []): Definition
     rateLimit: { requestsPerSecond: 1000, concurrency: 8 },
     errors,
     credentials: [],
+    settings: new Map(),
     upstream: null,
     entities: new Map(entities.map((each) => [each.name, each])),
   };

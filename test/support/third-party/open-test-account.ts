@@ -47,6 +47,7 @@ export function requestOf(
     headers: new Map(),
     query: new Map(),
     body: {},
+    fill: [],
     timeoutMs: 5_000,
     maxBodyBytes: 1024 * 1024,
     params: new Map(
@@ -113,6 +114,7 @@ function testUpstream(options: Pick<TestAccountOptions, 'baseUrl'> & Partial<Tes
       ],
     ]),
     check: { request: requestOf('/me'), identity: [['account', 'id']], name: ['account', 'name'] },
+    identifying: [],
     limits: { concurrency: 8, requestsPerSecond: 10_000 },
     message: [['detail'], ['title'], ['message']],
     failed: null,

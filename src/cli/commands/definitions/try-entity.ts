@@ -15,7 +15,7 @@ import { wholeJson } from '../../../core/canonical-json.ts';
 import { fillingParent, tryListing, type TriedCall, type TriedStep } from '../../../engine/try-listing.ts';
 import type { SeenExchange } from '../../../http/exchange.ts';
 import { connectorNamed } from '../../../settings/choices.ts';
-import { walkParams, buildDirect } from '../../../settings/connector-settings.ts';
+import { walkParams, buildDirect, entryGiven, isDirect } from '../../../settings/connector-settings.ts';
 import { readSettings, withParts } from '../../../settings/load-settings.ts';
 import type {
   ReadConnector,
@@ -48,6 +48,7 @@ export const tryEntity = command({
     '--max-calls <n>': { text: 'calls at most, repeated ones among them', default: '3' },
     '--rows <n>': { text: 'records shown of each page', default: '5' },
     '--connector <name>': 'a connector of the config, or the id of one behind the API',
+    '--setting <name=value...>': 'a setting of the connector type, such as account=4711',
     '--allow-upstream-host <name...>': 'hosts that may be at private addresses, as in the config',
   },
   help: `
@@ -67,7 +68,8 @@ Examples:
     const entity = entityNamed(definition, entityName);
     const params = readParams(entity, flags.param);
     const allowHosts = flags.allowUpstreamHost.map((host) => hostOf('--allow-upstream-host', host));
-    const chosen = chooseConnector(context, settings, definition, flags.connector, allowHosts);
+    const given = { ...credentialsOf(context, definition), ...settingsIn(flags.setting, definition) };
+    const chosen = chooseConnector(context, settings, definition, flags.connector, given, allowHosts);
     await using app = await openPatientApp(context, chosen.settings, 'definitions try', true);
     const { connector } = chosen;
     // An API lacks some actions of the service itself.
@@ -266,6 +268,7 @@ function chooseConnector(
   config: LocalSettings | null,
   definition: Definition,
   name: string | undefined,
+  given: Readonly<Record<string, string>>,
   allowHosts: readonly string[],
 ): Chosen {
   const { cwd, env } = context;
@@ -290,8 +293,7 @@ function chooseConnector(
     if (settings.parts.api === null || !isConnectorId(name)) connectorNamed(settings, name);
     if (isConnectorId(name)) return chosen({ kind: 'id', id: name });
   }
-  const given = credentialsOf(context, definition);
-  if (Object.keys(given).length > 0) {
+  if (Object.keys(given).length > 0 || isDirect({}, definition)) {
     return chosen(triedCredentials(definition, given, (field) => variable(field ?? '<FIELD>')));
   }
   if (settings.parts.api === null) throw usage(howToText(definition));
@@ -346,10 +348,11 @@ function triedCredentials(
   placeOf: (field: string | null) => string,
 ): ConnectorSettings['address'] {
   const problems: string[] = [];
-  const address = buildDirect({}, given, definition, {
+  const address = buildDirect(entryGiven(definition, given), definition, {
     at: [],
-    note: ([, field], message) => {
-      problems.push(`${placeOf(field === undefined ? null : String(field))}: ${message}`);
+    note: ([part, field], message) => {
+      const place = placeOf(field === undefined ? null : String(field));
+      problems.push(`${part === 'settings' ? `--setting ${String(field)}` : place}: ${message}`);
     },
   });
   if (problems.length > 0) throw usage(problems.join('\n'));
@@ -367,6 +370,23 @@ function credentialsOf({ env, scrubber }: CommandContext, { credentials }: Defin
     credentials.some((shape) => shape.fields.get(field)?.isSecret === true);
   for (const [field, value] of given) if (isSecret(field)) scrubber.register(new Secret(value));
   return Object.fromEntries(given);
+}
+
+/** The settings that are given as flags. Secret ones are taken from the environment only. */
+function settingsIn(texts: readonly string[], { settings }: Definition): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    texts.map((text) => {
+      const [, name = '', value = ''] = /^([^=]+)=(.+)$/s.exec(text) ?? [];
+      const known = settings.get(name);
+      if (known?.isSecret === false) return [name, value];
+      const open = [...settings].flatMap(([one, { isSecret }]) => (isSecret ? [] : [one]));
+      throw usage(
+        known === undefined
+          ? `--setting: expected name=value with one of ${firstNames(open) || 'no settings, for there are none'}.`
+          : `--setting: ${name} is secret: set ${variable(name)} in the environment.`,
+      );
+    }),
+  );
 }
 
 /** The environment variable of a credential field. */

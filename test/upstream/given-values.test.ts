@@ -1,0 +1,350 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { formatProblem } from '../../src/core/problems.ts';
+import { parseDefinition } from '../../src/definitions/load-definitions.ts';
+import { describedService, type DescribedOptions } from '../support/described/described-service.ts';
+import { callCli } from '../support/run-cli.ts';
+import {
+  failureOf,
+  never,
+  openTestAccount,
+  shapeOf,
+  things,
+} from '../support/third-party/open-test-account.ts';
+import type { ReceivedRequest } from '../support/third-party/start-third-party.ts';
+
+const entities = `
+entities:
+  things: { fields: { id: string }, key: [id], actions: { list: {} }, pagination: { kind: single } }
+`;
+const limits = `
+  limits: { concurrency: 2, requestsPerSecond: 1000, timeoutMs: 5000, maxBodyBytes: 1048576 }
+  message: [error]
+`;
+const answer = { body: [{ id: '1' }] };
+
+const open = `
+credentials: [{ title: No sign-in, fields: {} }]
+${entities}
+upstream:
+  baseUrl: $ORIGIN
+  auth: { No sign-in: { kind: none } }
+  check: { path: /status }
+  ${limits}
+  entities: { things: { list: { path: /things, records: '' } } }
+`;
+
+describe('a service that is open to all', () => {
+  it('is read by a connector without credentials, which signs nothing', async () => {
+    const service = await describedService({ definition: open, credentials: null, respond: () => answer });
+    await service.sync();
+    expect((await service.cli('check')).code).toBe(0);
+    expect(service.rows('things').size).toBe(1);
+    expect(new Set(service.requests.map(({ path }) => path))).toEqual(new Set(['/status', '/things']));
+    for (const { headers } of service.requests) {
+      expect(Object.keys(headers).toSorted()).toEqual([
+        'accept',
+        'accept-encoding',
+        'connection',
+        'host',
+        'user-agent',
+      ]);
+    }
+  });
+
+  it('takes no credentials, and is tried and set up without any', async () => {
+    const service = await describedService({
+      definition: open,
+      credentials: { key: 'planted-7' },
+      respond: () => answer,
+    });
+    const refused = await service.cli('sync');
+    expect(refused.code).toBe(2);
+    expect(refused.stderr).toContain('expected no other fields than those of No sign-in');
+    expect(refused.stderr).not.toContain('planted-7');
+    service.signIn(null);
+    expect((await service.cli('definitions', 'try', 'described', 'things')).stdout).toContain('1 record');
+  });
+});
+
+const secret = 'planted-secret-2718281828';
+
+const many = `
+credentials: [{ title: Key, fields: { api_key: {} } }, { title: No sign-in, fields: {} }]
+settings:
+  team: { title: Team id }
+  region: { title: Region, values: [EU, US], default: EU }
+  since: { title: First day, required: false }
+  room: { title: Room key, secret: true, required: false }
+  hook: { title: Hook key, secret: true }
+${entities}
+upstream:
+  baseUrl: $ORIGIN
+  auth: { Key: { kind: bearer, token: { field: api_key } }, No sign-in: { kind: none } }
+  headers: { X-Team: { field: team }, X-Region: { field: region } }
+  check: { path: '/teams/{team}' }
+  ${limits}
+  entities:
+    things:
+      list:
+        method: POST
+        safe: true
+        path: '/hooks/{hook}/teams/{team}/things'
+        query: { fixed: '1', team: { field: team }, room: { field: room }, since: { field: since } }
+        body: { filter: { all: true } }
+        fill: { filter.team: { field: team }, filter.room: { field: room } }
+        records: ''
+`;
+
+const given = (more = ''): string =>
+  `    settings: { team: t 7, hook: "\${HOOK}", room: "\${ROOM}"${more} }\n`;
+
+async function manyService(options: Partial<DescribedOptions> = {}) {
+  return await describedService({
+    definition: many,
+    credentials: { api_key: 'k' },
+    env: { HOOK: secret, ROOM: 'monday' },
+    settings: given(),
+    respond: () => answer,
+    ...options,
+  });
+}
+
+describe('a setting', () => {
+  it('goes into path, query, header and body; one that is absent is left out', async () => {
+    const service = await manyService();
+    await service.sync();
+    const [check, list] = service.requests;
+    expect(check).toMatchObject({ path: '/teams/t%207', headers: { 'x-team': 't 7', 'x-region': 'EU' } });
+    expect(list).toMatchObject({ path: `/hooks/${secret}/teams/t%207/things` });
+    expect(list?.query.toString()).toBe('fixed=1&team=t+7&room=monday');
+    expect(bodyOf(list)).toEqual({ filter: { all: true, team: 't 7', room: 'monday' } });
+  });
+
+  it('that is secret is in no output, error or file, even where the service repeats it', async () => {
+    const service = await manyService({
+      respond: ({ path, query }) =>
+        path.startsWith('/teams')
+          ? { body: {} }
+          : { status: 400, body: { error: `bad: ${path}?${query.toString()} and {"room":"monday"}` } },
+    });
+    const results = [
+      await service.cli('sync'),
+      await service.cli('sync', '--json'),
+      await service.cli('definitions', 'try', 'described', 'things', '--connector', 'mine'),
+      await service.cli('definitions', 'try', 'described', 'things', '--connector', 'mine', '--json'),
+      await service.cli('status'),
+      await service.cli('config', 'show'),
+    ];
+    const shown = [...results.flatMap(({ stdout, stderr }) => [stdout, stderr]), ...service.files()];
+    for (const text of shown) {
+      expect(text).not.toContain(secret);
+      expect(text).not.toContain('monday');
+    }
+    const tried = results[2]?.stdout ?? '';
+    expect(tried).toContain('/hooks/[secret]/teams/t%207/things?fixed=1&team=t+7&room=[secret]');
+    expect(results[5]?.stdout).toContain('"team": "t 7"');
+  });
+
+  it('of another value is another account; a secret one may be renewed', async () => {
+    const service = await manyService();
+    await service.sync();
+    service.signIn({ api_key: 'k' }, given().replace('${HOOK}', '${ROOM}'));
+    await service.sync();
+    service.signIn({ api_key: 'k' }, given(', since: d1'));
+    const asked = service.requests.length;
+    const added = await service.cli('sync');
+    expect(added.stderr).toContain('is now http');
+    expect(added.stderr).toContain(', region=EU, since=d1, team=t%207. Nothing was read');
+    service.signIn({ api_key: 'k' }, given().replace('t 7', 't8'));
+    const other = await service.cli('sync');
+    expect(other.code).not.toBe(0);
+    expect(other.stderr + other.stdout).toContain(`${service.origin}, region=EU, team=t%207`);
+    expect(service.requests).toHaveLength(asked);
+  });
+
+  it.each([
+    ['is missing', '{ hook: "${HOOK}" }', 'settings.team: expected a text, got nothing (Team id)'],
+    ['is not allowed', '{ team: a, hook: "${HOOK}", region: UK }', 'settings.region: expected one of EU, US'],
+    [
+      'is unknown',
+      '{ team: a, hook: "${HOOK}", regoin: EU }',
+      'no such setting of described; did you mean "region"?',
+    ],
+    [
+      'is secret, and written out',
+      '{ team: a, hook: planted-7 }',
+      'settings.hook: is secret: expected ${VARIABLE}',
+    ],
+  ])('that %s is refused before anything is sent', async (_what, settings, expected) => {
+    const service = await manyService({ settings: `    settings: ${settings}\n` });
+    const { code, stderr } = await service.cli('check');
+    expect(code).toBe(2);
+    expect(stderr).toContain(expected);
+    expect(stderr).not.toContain('planted-7');
+    expect(service.requests).toHaveLength(0);
+  });
+
+  it.each(['..', 'a/../b', '/', '.', '%2e%2e', 'a\\nb'])('%j is no part of a path', async (team) => {
+    const service = await manyService({ settings: given().replace('t 7', `"${team}"`) });
+    const { code, stdout, stderr } = await service.cli('sync');
+    expect(code).toBe(4);
+    expect(stdout + stderr).toMatch(/team (must not|holds a control character)/);
+    expect(service.requests).toHaveLength(0);
+  });
+
+  it('is asked for by name where a connector has none, and may be among the credentials no more', async () => {
+    const service = await manyService({ credentials: null, settings: '' });
+    const missing = await service.cli('check');
+    expect(missing.stderr).toContain('settings.team: expected a text, got nothing (Team id)');
+    service.signIn({ team: 't7' }, '    settings: { hook: "${HOOK}" }\n');
+    expect((await service.cli('check')).stderr).toContain(
+      'credentials.team: is a setting: expected it below settings',
+    );
+  });
+});
+
+/** The problems of the definition above with one change, and its hash where there are none. */
+function changed(change: string, to: string) {
+  const text = `name: d\ntitle: D\nid: 3f2a6c8e-5b7d-4e1f-9a0c-2d4e6f8a1b3c\nrateLimit: { requestsPerSecond: 1, concurrency: 1 }\n${many}`;
+  if (!text.includes(change)) throw new Error(`nothing to change: ${change}`);
+  const made = text.replace(change, to).replaceAll('$ORIGIN', 'https://api.example');
+  const { definition, problems } = parseDefinition('d.yaml', made);
+  return { definition, problems: problems.map(formatProblem).join('\n') };
+}
+
+describe('a definition with settings', () => {
+  it.each([
+    [
+      '  team: {',
+      '  taem: {',
+      'settings.taem: nothing uses it: name it in upstream, such as { field: taem }',
+    ],
+    ['  team: {', '  taem: {', 'check.path: no such parameter or setting: "team"'],
+    ['  team: {', '  taem: {', 'query.team.field: no such field of the credentials and settings: "team"'],
+    ['  team: {', '  api_key: {', 'settings.api_key: api_key is also a field of the credentials'],
+    ['default: EU', 'default: UK', 'settings.region.default: expected one of EU, US, got "UK"'],
+    ['secret: true }', 'secret: true, default: x }', 'settings.hook.default: expected no default'],
+    [
+      'Team id }',
+      'Team id, required: false }',
+      'check.path: expected team to be required, or to have a default',
+    ],
+    ['filter.team: {', 'filter..team: {', 'expected names joined by dots'],
+    ['method: POST', 'method: GET', 'list.fill: expected method: POST beside it'],
+    ['title: No sign-in, fields: {}', 'title: Other, fields: {}', 'auth.No sign-in: no such title among'],
+    [
+      'auth: { Key: {',
+      'host: { a: { from: [{ text: a }] } }\n  auth: { Key: {',
+      'host.a: expected a pattern, or a map',
+    ],
+    [
+      'auth: { Key: {',
+      'host: { a: { from: [{ text: a }], map: { a: a/b } } }\n  auth: { Key: {',
+      'host.a.map.a: expected a host such as api.example.com',
+    ],
+  ])('has the problem: %s → %s', (change, to, expected) => {
+    expect(changed(change, to).problems).toContain(expected);
+  });
+
+  it('is the same for what is stored, whatever their titles and defaults', () => {
+    const hashOf = (...change: [string, string]) => changed(...change).definition?.contentHash;
+    const same = hashOf('title: D', 'title: D');
+    expect(hashOf('Team id', 'Your team')).toBe(same);
+    expect(hashOf('default: EU', 'default: US')).toBe(same);
+    expect(hashOf("fixed: '1', ", '')).not.toBe(same);
+  });
+});
+
+describe('a host that a setting chooses from a table', () => {
+  const account = (region: string) =>
+    openTestAccount({
+      baseUrl: 'https://{region}',
+      allowHosts: [],
+      resolve: (_name, done) => done(null, [{ address: '10.0.0.1', family: 4 }]),
+      credentials: { token: 't', region },
+      shape: shapeOf('token', 'region'),
+      upstream: {
+        host: new Map([
+          [
+            'region',
+            { from: [{ kind: 'field', field: 'region', isOrigin: false }], map: { EU: 'eu.fake.example' } },
+          ],
+        ]),
+      },
+    }).list({ entity: things, params: {} }, never);
+
+  it('is that of the table, and no other', async () => {
+    expect((await failureOf(account('EU'))).text).toContain('eu.fake.example');
+    for (const other of ['US', 'toString', 'evil.example']) {
+      const failure = await failureOf(account(other));
+      expect(failure).toMatchObject({ class: 'unauthorized', reason: 'credentials' });
+      expect(failure.text).toContain(
+        'the region of the address, from region, does not have one of the values EU',
+      );
+    }
+  });
+});
+
+describe('the commands that make a connector', () => {
+  it('ask for its settings, and write them beside its credentials', async () => {
+    const service = await manyService();
+    const file = 'definitions/described.yaml';
+    const made = await callCli(['init', '--direct', file, '--config', 'new/sync.yaml'], {
+      cwd: service.folder,
+    });
+    const text = readFileSync(join(service.folder, 'new', 'sync.yaml'), 'utf8');
+    expect(text).toContain(
+      'settings: { team: "${DESCRIBED_TEAM}", hook: "${DESCRIBED_HOOK}" } # Team id, Hook key',
+    );
+    expect(text).not.toContain('credentials:');
+    expect(made.stdout).toContain('DESCRIBED_TEAM=...');
+    const setting = ['--setting', 'team=a', '--setting', 'hook=${HOOK}'];
+    const added = [
+      'connectors',
+      'add',
+      'other',
+      '--definition',
+      'described',
+      '--credentials-env',
+      'api_key=ROOM',
+    ];
+    expect(await service.cli(...added, ...setting)).toMatchObject({ code: 0 });
+    expect((await service.json('config', 'show')).at(-1)).toMatchObject({
+      connectors: { other: { settings: { team: 'a', hook: '[secret]' } } },
+    });
+  });
+
+  it('and those that try one take them as flags, secret ones from the environment only', async () => {
+    const service = await manyService();
+    const tried = async (env: Record<string, string>, ...flags: readonly string[]) =>
+      await callCli(
+        [
+          'definitions',
+          'try',
+          'definitions/described.yaml',
+          'things',
+          ...flags,
+          '--allow-upstream-host',
+          '127.0.0.1',
+        ],
+        { cwd: service.folder, env },
+      );
+    const hook = { CONNECTOR_SYNC_CREDENTIAL_HOOK: secret };
+    const done = await tried(hook, '--setting', 'team=t9');
+    expect(done).toMatchObject({ code: 0, stderr: '' });
+    expect(done.stdout).toContain('/hooks/[secret]/teams/t9/things');
+    expect((await tried({}, '--setting', `hook=${secret}`)).stderr).toContain(
+      '--setting: hook is secret: set CONNECTOR_SYNC_CREDENTIAL_HOOK in the environment.',
+    );
+    expect((await tried(hook)).stderr).toContain('--setting team: expected a text, got nothing (Team id)');
+    expect((await tried(hook, '--setting', 'taem=1')).stderr).toContain(
+      'expected name=value with one of team, region',
+    );
+  });
+});
+
+function bodyOf(request: ReceivedRequest | undefined): unknown {
+  return JSON.parse(request?.body ?? '');
+}
