@@ -118,8 +118,11 @@ function checkAuthentications(check: Checked, place: Place): void {
 }
 
 function checkAuthentication(auth: Authentication, shape: Shape, place: Place): void {
-  for (const [part, given] of Object.entries(auth)) {
-    if (!valuePlaces.has(part)) continue;
+  for (const [part, given] of Object.entries(auth) as [string, unknown][]) {
+    if (valueLists.has(part))
+      checkValues(given as Readonly<Record<string, string | CredentialValue>>, shape, place.at(part));
+    // The `token` of a login is a place in its answer.
+    if (!valuePlaces.has(part) || Array.isArray(given)) continue;
     const value = given as CredentialValue;
     if (value.kind === 'text' || !checkField(value.field, shape, place.at(part, 'field'))) continue;
     if (shape.fields[value.field]?.required === false) {
@@ -153,11 +156,33 @@ function checkIssued(auth: IssuedAuthentication, shape: Shape, place: Place): vo
       here.note(`expected required: false on ${field}: it comes with the token`);
     }
   }
-  if (auth.kind === 'refresh') return;
-  if (auth.kind === 'authorizationCode' && auth.clientSecret === undefined && auth.style === 'basic') {
+  if (auth.kind === 'login') {
+    const hasBody = auth.body !== undefined;
+    if (hasBody === (auth.form !== undefined)) place.note('expected body or form, one of the two');
+    if (hasBody && auth.method === 'GET') place.note('expected form: a GET has no body', 'body');
+    for (const at of Object.keys(auth.body ?? {})) pathText(at, (message) => place.note(message, 'body', at));
+    if (auth.expiresIn !== undefined && auth.lifetimeMs !== undefined) {
+      place.note('expected expiresIn or lifetimeMs, not both');
+    }
+  } else if (auth.clientSecret === undefined && auth.style === 'basic') {
     place.note('expected body: basic authentication takes a clientSecret', 'style');
   }
 }
+
+/** Checks values by name, of which those that the connector does not have are left out. */
+function checkValues(
+  values: Readonly<Record<string, string | CredentialValue>>,
+  shape: Shape,
+  place: Place,
+): void {
+  for (const [name, value] of Object.entries(values)) {
+    if (typeof value === 'string' || value.kind === 'text') continue;
+    checkField(value.field, shape, place.at(name, 'field'));
+  }
+}
+
+/** The parts of an authentication that are values by name. */
+const valueLists: ReadonlySet<string> = new Set(['params', 'body', 'form']);
 
 /** The parts of an authentication that are values. */
 const valuePlaces: ReadonlySet<string> = new Set([
@@ -207,6 +232,7 @@ function checkHost({ file, upstream: { host, auth, baseUrl } }: Checked, place: 
 
 /** Addresses of the token endpoints, by their key. */
 function addressesOf(auth: IssuedAuthentication): readonly (readonly [string, Template])[] {
+  if (auth.kind === 'login') return [['url', auth.url]];
   if (auth.kind !== 'authorizationCode') return [['tokenUrl', auth.tokenUrl]];
   const { tokenUrl, authorizeUrl, deviceUrl, revokeUrl } = auth;
   return Object.entries({ tokenUrl, authorizeUrl, deviceUrl, revokeUrl }).flatMap(([key, template]) =>
@@ -250,6 +276,7 @@ function checkEntityRequests(
   }
   if (list !== undefined) {
     checkPaging(list, entity.pagination, place.at('list'));
+    checkKept(check, list, place.at('list', 'paging', 'keep'));
     const { key } = entity.cut?.sign ?? {};
     if (key !== undefined && !Object.hasOwn(list.metadata, key.split('.')[0] ?? key)) {
       const message = `expected ${key}, the sign of cut of the entity, and where the answer has it`;
@@ -258,11 +285,26 @@ function checkEntityRequests(
   }
 }
 
+/** Checks that no value of the connector, which may be secret, is taken from the address of a page. */
+function checkKept({ upstream }: Checked, list: ListRequestFile, place: Place): void {
+  if (!('keep' in list.paging) || list.paging.keep === 'any') return;
+  const own = [...Object.values(upstream.auth).flatMap(signedParameter), ...givenParameters(list)];
+  list.paging.keep.forEach((name, index) => {
+    if (own.includes(name)) place.note(`${name} is sent with every page: leave it out`, index);
+  });
+}
+
+function signedParameter(auth: Authentication): readonly string[] {
+  return auth.kind === 'query' ? [auth.name] : [];
+}
+
 const noParams: ReadonlySet<string> = new Set();
 
 /** Headers that a definition sends. */
 function checkHeaders({ file, upstream }: Checked, headers: UpstreamFile['headers'], place: Place): void {
-  const signed = Object.values(upstream.auth).flatMap((one) => (one.kind === 'header' ? [one.name] : []));
+  const signed = Object.values(upstream.auth).flatMap((one) =>
+    one.kind === 'header' ? [one.name] : one.kind === 'login' ? (one.header ?? []) : [],
+  );
   for (const [name, value] of Object.entries(headers)) {
     const note = (message: string): void => place.note(message, name);
     if (signed.includes(header(name, note))) note(`${name} is also sent by auth`);
@@ -283,13 +325,16 @@ function checkGiven({ credentials, settings }: DefinitionFile, value: Credential
 
 /** Checks the method and the fixed and given values of a request; returns the names in its path. */
 function checkRequest(
-  { file }: Checked,
-  { method, path, query, body, fill = {} }: RequestFile | CheckFile,
+  { file, upstream }: Checked,
+  { method, path, query, body, bodyAs, fill = {} }: RequestFile | CheckFile,
   place: Place,
 ): readonly string[] {
-  for (const [part, members] of Object.entries({ body, fill })) {
-    if (method === 'POST' || Object.keys(members).length === 0) continue;
-    place.note('expected method: POST beside it: a GET has no body', part);
+  const needBody = Object.entries({ body, fill }).filter(([, members]) => Object.keys(members).length > 0);
+  for (const part of [...needBody.map(([name]) => name), ...(bodyAs === undefined ? [] : ['bodyAs'])]) {
+    if (method === 'GET') place.note('expected method: POST beside it: a GET has no body', part);
+  }
+  if (method === 'GET' && Object.values(upstream.auth).some(({ kind }) => kind === 'body')) {
+    place.note('expected method: POST: auth puts a value into the body of each request');
   }
   for (const [name, value] of Object.entries(query)) {
     queryName(name, (message) => place.note(message, 'query', name));
@@ -351,8 +396,11 @@ function checkActionRequest(
   for (const name of Object.keys(request.params)) {
     if (!params.has(name)) place.note(noSuch('parameter', name, params.keys()), 'params', name);
   }
-  const authQuery = Object.values(upstream.auth).flatMap((one) => (one.kind === 'query' ? [one.name] : []));
+  const authQuery = Object.values(upstream.auth).flatMap(signedParameter);
   const takenBy = new Map<string, string>(authQuery.map((name) => [`query ${name}`, 'auth']));
+  for (const auth of Object.values(upstream.auth)) {
+    if (auth.kind === 'body') takenBy.set(`body ${auth.at}`, 'auth');
+  }
   for (const name of authQuery) {
     if (Object.hasOwn(request.query, name)) place.note('is also sent by auth', 'query', name);
   }

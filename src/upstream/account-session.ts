@@ -6,6 +6,7 @@ import { Secret } from '../core/secret.ts';
 import type { Definition } from '../definitions/definition.ts';
 import {
   isIssued,
+  isUnstored,
   type Authentication,
   type IssuedAuthentication,
   type SignInAuthentication,
@@ -19,12 +20,14 @@ import {
   addressOf,
   accessTokenField,
   readCredentials,
+  tokenAddress,
   unusable,
   withIssued,
   credentialValue,
   type OpenCredentials,
 } from './credentials.ts';
 import {
+  logIn,
   RefusedGrantError,
   renewalGrant,
   requestTokens,
@@ -188,14 +191,15 @@ function openStored(
   const { definition, connector, saveCredentials = null } = options;
   const signedIn = openSignedIn(connector, options.signIn ?? null);
   /** Renewed tokens that cannot be saved: another who opens the account has newer ones, or others. */
-  const unsaved = new Map<string, Secret>();
-  const issuedOf = (credentials: OpenCredentials): Map<string, Secret> =>
-    credentials.auth?.kind === 'clientCredentials' ? laneOf(credentials).issued : unsaved;
+  const unsaved: CallLane['issued'] = new Map();
+  const issuedOf = (credentials: OpenCredentials): CallLane['issued'] =>
+    isUnstored(credentials.auth) ? laneOf(credentials).issued : unsaved;
   const parsed = (given: JsonObject): OpenCredentials => {
     const credentials = readCredentials(definition, upstream, given, connector);
+    const issued = [...issuedOf(credentials)].filter(([, { endsAtMs }]) => clock.now() < endsAtMs);
     return withIssued(
       credentials,
-      [...issuedOf(credentials)].map(([field, secret]) => [field, secret.reveal()] as const),
+      issued.map(([field, { secret }]) => [field, secret.reveal()] as const),
     );
   };
   return {
@@ -209,10 +213,12 @@ function openStored(
     save: async (
       given: JsonObject,
       before: OpenCredentials,
-      changed: Readonly<Record<string, string>>,
+      { changed, endsAtMs }: Awaited<ReturnType<typeof newTokens>>,
     ): Promise<OpenCredentials> => {
-      if (before.auth?.kind === 'clientCredentials' || saveCredentials === null) {
-        for (const [field, value] of Object.entries(changed)) issuedOf(before).set(field, new Secret(value));
+      if (isUnstored(before.auth) || saveCredentials === null) {
+        for (const [field, value] of Object.entries(changed)) {
+          issuedOf(before).set(field, { secret: new Secret(value), endsAtMs });
+        }
         return parsed(given);
       }
       const renewed = { ...given, ...changed };
@@ -229,23 +235,29 @@ function throwIfRefused({ lane, credentials }: AccountFacts): void {
   if (refusal !== null) throw refusal;
 }
 
-/** The new tokens by the credential fields that keep them. */
-async function newTokens(auth: Parameters<typeof renewalGrant>[0], facts: AccountFacts) {
-  const grant = renewalGrant(auth, facts.credentials.values);
-  const url = addressOf(auth.tokenUrl, facts);
-  const tokens = await requestTokens(url, auth, grant, facts).catch((error: unknown) => {
+/** Requests new tokens: those that change, by the credential fields that keep them, and when they end. */
+async function newTokens(auth: Exclude<IssuedAuthentication, SignInAuthentication>, facts: AccountFacts) {
+  const url = addressOf(tokenAddress(auth), facts);
+  const issued =
+    auth.kind === 'login'
+      ? logIn(url, auth, facts)
+      : requestTokens(url, auth, renewalGrant(auth, facts.credentials.values), facts);
+  const tokens = await issued.catch((error: unknown) => {
     if (error instanceof RefusedGrantError && error.isEnded) {
       facts.lane.keepRefusal(hashOf(facts.credentials), error);
     }
     throw error;
   });
-  return {
+  const changed: Readonly<Record<string, string>> = {
     ...tokens.kept,
     [accessTokenField(auth)]: tokens.accessToken,
     ...(tokens.refreshToken === null || auth.kind !== 'refresh'
       ? {}
       : { [auth.refreshToken]: tokens.refreshToken }),
   };
+  // Token endpoints of OAuth answer 401 in time. Of a login the token is renewed a tenth earlier, for calls that wait.
+  const seconds = auth.kind === 'login' ? tokens.accessSeconds : null;
+  return { changed, endsAtMs: seconds === null ? Infinity : facts.clock.now() + seconds * 900 };
 }
 
 function hashOf({ values }: OpenCredentials): string {

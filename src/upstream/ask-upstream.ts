@@ -16,7 +16,7 @@ import {
   type WireStream,
 } from '../http/exchange.ts';
 import { redactMessage } from '../http/redact-message.ts';
-import { buildPath, queryText, refusedValue } from './call-address.ts';
+import { buildPath, formType, queryText, refusedValue } from './call-address.ts';
 import type { CallTurn } from './call-gate.ts';
 import { openRequest, signRequest, type GivenParts } from './credentials.ts';
 import { failureOfError, headerWait, isFailed, readFailure, readJsonAnswer } from './answers.ts';
@@ -154,7 +154,8 @@ async function ask<T>(
   const attempt = async (opened: OpenedCall): Promise<T> => {
     const { credentials, base, lane } = opened;
     const signature = signRequest(credentials.auth, credentials);
-    const given = openRequest(asked.request, credentials);
+    const own = openRequest(asked.request, credentials);
+    const given = { ...own, fill: [...own.fill, ...signature.fill] };
     const hidden = [...given.hidden, ...signature.query];
     const unsigned = buildRequest(base, asked.request, asked.call, given);
     const url = new URL(unsigned.url);
@@ -304,12 +305,27 @@ export function buildRequest(
     base,
     namedBy: 'definition',
     method: request.method,
-    headers: { ...headers, ...(isPost ? { 'content-type': 'application/json' } : {}) },
-    body: isPost ? wholeJson(body) : null,
+    headers: {
+      ...headers,
+      ...(isPost ? { 'content-type': request.isForm ? formType : 'application/json' } : {}),
+    },
+    body: isPost ? (request.isForm ? queryText(formPairs(body)) : wholeJson(body)) : null,
     timeoutMs: request.timeoutMs,
     maxBodyBytes: request.maxBodyBytes,
   };
 }
+
+/** The fields of a form with these members: `{ a: { b: 1 } }` is `a[b]=1`, and each element of an array is sent. */
+function formPairs(members: JsonObject, outer: string | null = null): readonly Pair[] {
+  return Object.entries(members).flatMap(([member, value]): readonly Pair[] => {
+    const name = outer === null ? member : `${outer}[${member}]`;
+    if (isJsonObject(value)) return formPairs(value, name);
+    const values = Array.isArray(value) ? (value as readonly JsonValue[]) : [value];
+    return values.flatMap((one) => (one === null ? [] : [[name, plainText(name, one)] as const]));
+  });
+}
+
+type Pair = readonly [string, string];
 
 /** No parameter has this name. */
 const nextSegment = 'the next page';

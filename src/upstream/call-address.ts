@@ -94,3 +94,5 @@ export function refusedValue(name: string, why: string): UpstreamFailure {
 export function queryText(pairs: readonly (readonly [string, string])[]): string {
   return new URLSearchParams(pairs.map(([name, value]): [string, string] => [name, value])).toString();
 }
+
+export const formType = 'application/x-www-form-urlencoded';

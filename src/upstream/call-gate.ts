@@ -11,6 +11,12 @@ import { orAborted, takeSlot, within } from '../http/or-aborted.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
 
 export type CallGate = ReturnType<typeof openCallGate>;
+/** A value that a token endpoint has issued, and when it ends by this machine's clock. */
+export interface IssuedValue {
+  readonly secret: Secret;
+  readonly endsAtMs: number;
+}
+
 export type CallLane = ReturnType<typeof openLane>;
 export type CallTurn = Awaited<ReturnType<CallLane['enter']>>;
 
@@ -123,7 +129,7 @@ function openLane(account: string, limits: LaneLimits, { clock, maxWaitMs, machi
       }
     },
     /** Values that a token endpoint has issued to this account and that are stored nowhere, by credential field. */
-    issued: new Map<string, Secret>(),
+    issued: new Map<string, IssuedValue>(),
     /**
      * The reason why the tokens with this hash no longer work; null: not known. Kept until other tokens of the account
      * are refused.

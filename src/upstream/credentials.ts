@@ -82,6 +82,11 @@ export function readCredentials(
 /** A key among the values of credentials: no field of a definition has such a name. */
 const issuedToken = 'the issued token';
 
+/** The address of the call that issues tokens. */
+export function tokenAddress(auth: IssuedAuthentication): Template {
+  return auth.kind === 'login' ? auth.url : auth.tokenUrl;
+}
+
 /** The field of the access token. */
 export function accessTokenField(auth: IssuedAuthentication): string {
   return auth.kind === 'refresh' ? auth.accessToken : issuedToken;
@@ -137,11 +142,18 @@ type Pair = readonly [string, string];
 interface Signature {
   readonly headers: Readonly<Record<string, string>>;
   readonly query: readonly Pair[];
+  /** Texts at places in the body. */
+  readonly fill: readonly Filled[];
   /** Values derived from the credentials, as secret as they are. */
   readonly secrets: readonly string[];
 }
 
-const noSignature: Signature = { headers: {}, query: [], secrets: [] };
+interface Filled {
+  readonly at: AnswerPath;
+  readonly text: string;
+}
+
+const noSignature: Signature = { headers: {}, query: [], fill: [], secrets: [] };
 
 /** The parts of a request that are made of the credentials and settings. */
 export type GivenParts = ReturnType<typeof openRequest>;
@@ -164,7 +176,7 @@ export function openRequest(
   const opened: Record<string, string> = {};
   const shown: Pair[] = [];
   const hidden: Pair[] = [];
-  const filled: { readonly at: AnswerPath; readonly text: string }[] = [];
+  const filled: Filled[] = [];
   const made: string[] = [];
   const openValue = (value: string | CredentialValue) => {
     const text = typeof value === 'string' ? value : credentialValue(value, values);
@@ -188,7 +200,7 @@ export function openRequest(
     const { text, isSecret } = openValue(value);
     if (text === null) continue;
     filled.push({ at, text });
-    if (isSecret) made.push(text, inBody(at, text));
+    if (isSecret) made.push(text, ...inBody(at, text));
   }
   const inPath = namesIn(path).filter((name) => !params.has(name));
   return {
@@ -218,8 +230,10 @@ function inQuery(name: string, value: string): readonly string[] {
   return [`${name}=${value}`, `${name}=${encodeURIComponent(value)}`];
 }
 
-function inBody(at: AnswerPath, value: string): string {
-  return `${JSON.stringify(at.at(-1) ?? '')}:${JSON.stringify(value)}`;
+function inBody(at: AnswerPath, value: string): readonly string[] {
+  const [name = '', ...inner] = at;
+  const json = `${JSON.stringify(at.at(-1) ?? '')}:${JSON.stringify(value)}`;
+  return [json, ...inQuery(`${name}${inner.map((part) => `[${part}]`).join('')}`, value)];
 }
 
 /**
@@ -236,21 +250,28 @@ export function signRequest(auth: Authentication | null, { values }: Pick<OpenCr
       const user = need(auth.user);
       if (user.includes(':')) throw unusable('a user name must not hold a colon');
       const encoded = Buffer.from(`${user}:${need(auth.password)}`, 'utf8').toString('base64');
-      return { headers: { authorization: `Basic ${encoded}` }, query: [], secrets: [encoded] };
+      return { ...noSignature, headers: { authorization: `Basic ${encoded}` }, secrets: [encoded] };
     }
     case 'bearer':
       return inHeader('authorization', `${auth.scheme} ${need(auth.token)}`);
     case 'refresh':
     case 'clientCredentials':
+    case 'password':
+    case 'login':
     case 'authorizationCode': {
       const token = need({ kind: 'field', field: accessTokenField(auth) });
-      return inHeader('authorization', `${auth.scheme} ${token}`);
+      const name = auth.kind === 'login' ? auth.header : undefined;
+      return inHeader(name ?? 'authorization', name === undefined ? `${auth.scheme} ${token}` : token);
+    }
+    case 'body': {
+      const [at, text] = [auth.at.split('.'), need(auth.value)];
+      return { ...noSignature, fill: [{ at, text }], secrets: inBody(at, text) };
     }
     case 'header':
       return inHeader(auth.name, `${auth.prefix}${need(auth.value)}`);
     case 'query': {
       const value = need(auth.value);
-      return { headers: {}, query: [[auth.name, value]], secrets: inQuery(auth.name, value) };
+      return { ...noSignature, query: [[auth.name, value]], secrets: inQuery(auth.name, value) };
     }
   }
 }
@@ -259,7 +280,7 @@ function inHeader(name: string, value: string): Signature {
   if (!/^[\x20-\x7e]+$/.test(value)) {
     throw unusable('a value that goes into a header holds characters other than printable ASCII');
   }
-  return { headers: { [name]: value }, query: [], secrets: [] };
+  return { ...noSignature, headers: { [name]: value } };
 }
 
 const maxHostLength = 253;
@@ -312,7 +333,7 @@ export function placesOfCredentials(definition: Definition, given: JsonObject): 
     throw error;
   }
   const { auth } = credentials;
-  const urls = isIssued(auth) ? [auth.tokenUrl] : [];
+  const urls = isIssued(auth) ? [tokenAddress(auth)] : [];
   if (auth?.kind === 'authorizationCode') {
     urls.push(...[auth.authorizeUrl, auth.deviceUrl, auth.revokeUrl].filter((url) => url !== undefined));
   }

@@ -1,15 +1,20 @@
 import type { Clock } from '../core/clock.ts';
-import type { JsonValue } from '../core/json.ts';
-import type { IssuedAuthentication, SignInAuthentication } from '../definitions/upstream/upstream-file.ts';
+import { withValueAt, type JsonObject, type JsonValue } from '../core/json.ts';
+import type {
+  CredentialValue,
+  GrantAuthentication,
+  LoginAuthentication,
+  SignInAuthentication,
+} from '../definitions/upstream/upstream-file.ts';
 import { fillTemplate, type AnswerPath } from '../definitions/upstream/service-texts.ts';
 import type { Upstream } from '../definitions/upstream/upstream.ts';
 import { isSuccess, textOfBody, type WireAnswer } from '../http/exchange.ts';
 import { tryJsonText } from '../http/lossless-json.ts';
 import { redactMessage } from '../http/redact-message.ts';
 import type { IssuedTokens } from '../sign-ins/sign-in-store.ts';
-import { control } from './call-address.ts';
-import { neededValue, type OpenCredentials } from './credentials.ts';
-import { failureOfError, readFailure, readJsonAnswer, valueAt } from './answers.ts';
+import { control, formType, queryText } from './call-address.ts';
+import { credentialValue, neededValue, type OpenCredentials } from './credentials.ts';
+import { failureOfError, isFailed, readFailure, readJsonAnswer, valueAt } from './answers.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
 import type { UpstreamTransport, WireRequest } from './upstream-transport.ts';
 
@@ -47,12 +52,26 @@ export type Grant = Readonly<Record<string, string>> & { readonly grant_type: st
 
 /** The grant for another access token. */
 export function renewalGrant(
-  auth: Exclude<IssuedAuthentication, SignInAuthentication>,
+  auth: Exclude<GrantAuthentication, SignInAuthentication>,
   values: ReadonlyMap<string, string>,
 ): Grant {
-  if (auth.kind === 'refresh') return refreshGrant(values.get(auth.refreshToken) ?? '');
+  const params = Object.fromEntries(textsOf(auth.params, values));
+  if (auth.kind === 'refresh') return { ...params, ...refreshGrant(values.get(auth.refreshToken) ?? '') };
   const scope = auth.scope === undefined ? {} : { scope: auth.scope };
-  return { ...auth.params, grant_type: 'client_credentials', ...scope };
+  if (auth.kind === 'clientCredentials') return { ...params, grant_type: 'client_credentials', ...scope };
+  const [username, password] = [neededValue(auth.user, values), neededValue(auth.password, values)];
+  return { ...params, grant_type: 'password', username, password, ...scope };
+}
+
+/** Texts by name, of which those without a value are left out. */
+function textsOf(
+  given: Readonly<Record<string, string | CredentialValue>>,
+  values: ReadonlyMap<string, string>,
+): readonly (readonly [string, string])[] {
+  return Object.entries(given).flatMap(([name, value]) => {
+    const text = typeof value === 'string' ? value : credentialValue(value, values);
+    return text === null ? [] : [[name, text] as const];
+  });
 }
 
 export function refreshGrant(token: string): Grant {
@@ -65,7 +84,7 @@ const timeoutMs = 60_000;
  * Calls the token endpoint once (RFC 6749, sections 4.1.3, 4.4 and 6). The call is never repeated: a refresh token or a
  * code may work only once. Throws `UpstreamFailure`.
  */
-export async function requestTokens(url: URL, auth: IssuedAuthentication, grant: Grant, facts: BesideFacts) {
+export async function requestTokens(url: URL, auth: GrantAuthentication, grant: Grant, facts: BesideFacts) {
   const { credentials } = facts;
   const secrets = [...credentials.secrets, ...secretsOf(grant)];
   const form = clientForm(auth, grant, credentials);
@@ -88,25 +107,68 @@ export async function requestTokens(url: URL, auth: IssuedAuthentication, grant:
 }
 
 function secretsOf(grant: Grant): readonly string[] {
-  return ['refresh_token', 'code', 'code_verifier', 'device_code'].flatMap((name) => grant[name] ?? []);
+  const names = ['refresh_token', 'code', 'code_verifier', 'device_code', 'password'];
+  return names.flatMap((name) => grant[name] ?? []);
+}
+
+/** Calls the service once for the token of a login. Throws `UpstreamFailure`. */
+export async function logIn(url: URL, auth: LoginAuthentication, facts: BesideFacts): Promise<NewTokens> {
+  const { values, secrets } = facts.credentials;
+  const form = queryText(textsOf(auth.form ?? {}, values));
+  let json: JsonObject = {};
+  for (const [at, text] of textsOf(auth.body ?? {}, values)) json = withValueAt(json, at.split('.'), text);
+  const asked = new URL(url);
+  if (auth.method === 'GET') asked.search = form;
+  const sent =
+    auth.form === undefined
+      ? { type: 'application/json', body: JSON.stringify(json) }
+      : { type: formType, body: form };
+  const request = {
+    url: asked,
+    method: auth.method,
+    headers: auth.method === 'GET' ? {} : { 'content-type': sent.type },
+    body: auth.method === 'GET' ? null : sent.body,
+    timeoutMs,
+  };
+  const read = (answer: WireAnswer): NewTokens | null => {
+    if (!isSuccess(answer.status)) return null;
+    const value = readJsonAnswer(answer, secrets);
+    if (isFailed(facts.upstream, value)) return null;
+    const token = valueAt(value, auth.token);
+    if ((typeof token !== 'string' && typeof token !== 'number') || String(token).trim() === '') {
+      throw missingIn(url.host, auth.token);
+    }
+    const stated = auth.expiresIn === undefined ? null : firstSeconds([valueAt(value, auth.expiresIn)]);
+    return {
+      accessToken: String(token).trim(),
+      refreshToken: null,
+      kept: keptIn(value, auth, url.host),
+      accessSeconds: auth.lifetimeMs === undefined ? stated : auth.lifetimeMs / 1000,
+      refreshSeconds: null,
+    };
+  };
+  return await askBeside(facts, request, [], read, new AbortController().signal);
 }
 
 /** Makes a body with these fields from the client: as a form or as JSON, with its secret where the definition says. */
 export function clientForm(
-  auth: IssuedAuthentication,
+  auth: GrantAuthentication,
   given: Readonly<Record<string, string>>,
   { values }: Pick<OpenCredentials, 'values'>,
 ) {
-  const id = neededValue(auth.clientId, values);
+  const id = auth.clientId === undefined ? null : neededValue(auth.clientId, values);
   const secret = auth.clientSecret === undefined ? null : neededValue(auth.clientSecret, values);
   const basic =
-    auth.style === 'basic' ? Buffer.from(`${id}:${secret ?? ''}`, 'utf8').toString('base64') : null;
-  const client = { client_id: id, ...(secret === null ? {} : { client_secret: secret }) };
+    auth.style === 'basic' ? Buffer.from(`${id ?? ''}:${secret ?? ''}`, 'utf8').toString('base64') : null;
+  const client = {
+    ...(id === null ? {} : { client_id: id }),
+    ...(secret === null ? {} : { client_secret: secret }),
+  };
   const fields = { ...given, ...(basic === null ? client : {}) };
   const isJson = auth.format === 'json';
   return {
     headers: {
-      'content-type': isJson ? 'application/json' : 'application/x-www-form-urlencoded',
+      'content-type': isJson ? 'application/json' : formType,
       ...(basic === null ? {} : { authorization: `Basic ${basic}` }),
     },
     body: isJson ? JSON.stringify(fields) : new URLSearchParams(fields).toString(),
@@ -117,7 +179,7 @@ export function clientForm(
 
 function readTokens(
   value: JsonValue,
-  auth: IssuedAuthentication,
+  auth: GrantAuthentication,
   host: string,
   secrets: readonly string[],
 ): NewTokens {
@@ -130,11 +192,9 @@ function readTokens(
   return {
     accessToken: accessToken.trim(),
     refreshToken: typeof refreshToken === 'string' && refreshToken.trim() !== '' ? refreshToken.trim() : null,
-    kept: Object.fromEntries(
-      Object.entries(auth.keeps).map(([field, path]) => [field, keptText(valueAt(value, path), path, host)]),
-    ),
-    accessSeconds: secondsIn(value, ['expires_in']),
-    refreshSeconds: secondsIn(value, refreshEnds),
+    kept: keptIn(value, auth, host),
+    accessSeconds: firstSeconds([valueAt(value, ['expires_in'])]),
+    refreshSeconds: firstSeconds(refreshEnds.map((name) => valueAt(value, [name]))),
   };
 }
 
@@ -143,32 +203,35 @@ const refreshEnds = ['refresh_token_expires_in', 'refresh_expires_in', 'x_refres
 const longestSeconds = 100 * 366 * 86_400;
 
 /** Some services send numbers as text, and 0 for tokens that never end. */
-function secondsIn(value: JsonValue, names: readonly string[]): number | null {
-  const stated = names.map((name) => valueAt(value, [name]));
+function firstSeconds(stated: readonly (JsonValue | undefined)[]): number | null {
   const seconds = stated.map((one) => (typeof one === 'string' ? Number(one) : one));
   return (
     seconds.find((one): one is number => typeof one === 'number' && one > 0 && one <= longestSeconds) ?? null
   );
 }
 
+function keptIn(value: JsonValue, { keeps }: Pick<GrantAuthentication, 'keeps'>, host: string) {
+  return Object.fromEntries(
+    Object.entries(keeps).map(([field, path]) => [field, keptText(valueAt(value, path), path, host)]),
+  );
+}
+
 function keptText(value: JsonValue | undefined, path: AnswerPath, host: string): string {
   const text = typeof value === 'number' || typeof value === 'string' ? String(value).trim() : '';
   if (text !== '' && text.length <= 1_000 && !control.test(text)) return text;
-  throw new UpstreamFailure(
-    'refused',
-    `the answer of ${host} with the access token has no ${path.join('.')}`,
-    {
-      reason: 'brokenBody',
-      status: 200,
-    },
-  );
+  throw missingIn(host, path);
+}
+
+function missingIn(host: string, path: AnswerPath): UpstreamFailure {
+  const text = `the answer of ${host} with the access token has no ${path.join('.')}`;
+  return new UpstreamFailure('refused', text, { reason: 'brokenBody', status: 200 });
 }
 
 function refusedGrant(
   status: number,
   value: JsonValue,
   secrets: readonly string[],
-  { kind }: IssuedAuthentication,
+  { kind }: GrantAuthentication,
   host: string,
 ): RefusedGrantError {
   const [error = '', description = ''] = ['error', 'error_description'].map((name) => {

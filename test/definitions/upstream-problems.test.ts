@@ -59,7 +59,7 @@ const credentials = {
   'field: instance, origin: true → text: a, origin: true':
     'host.shop.from.1: expected origin beside field only',
   'kind: basic → kind: basics':
-    'auth.Key.kind: expected kind: none, basic, bearer, header, query, refresh, clientCredentials or authorizationCode',
+    'auth.Key.kind: expected kind: none, basic, bearer, header, query, body, refresh, clientCredentials, password, login or authorizationCode',
   'https://{zone}.people.example/agree → https://{zne}.people.example/agree':
     'auth.Person.authorizeUrl: no such host variable: "zne"; did you mean "zone"?',
   'clientId: { field: app } → clientId: { field: ap }':

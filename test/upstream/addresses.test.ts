@@ -71,6 +71,7 @@ describe('the host', () => {
       credentials: { refresh_token: 'r' },
       auth: {
         kind: 'refresh',
+        params: {},
         scheme: 'Bearer',
         accessToken: 'access_token',
         refreshToken: 'refresh_token',

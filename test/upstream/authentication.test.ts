@@ -113,6 +113,7 @@ interface Renewing {
 function refreshed(origin: string): Extract<Authentication, { kind: 'refresh' }> {
   return {
     kind: 'refresh',
+    params: {},
     scheme: 'Bearer',
     accessToken: 'access',
     refreshToken: 'refresh',

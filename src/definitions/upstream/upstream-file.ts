@@ -141,6 +141,8 @@ function requestShape() {
     query: z.record(z.string(), textOrValue()).default({}),
     // POST only; merged under the parameters.
     body: z.record(z.string(), jsonValue()).default({}),
+    // POST only. Absent: JSON. In a form `{ a: { b: 1 } }` is `a[b]=1`, and each element of an array is sent.
+    bodyAs: z.enum(['json', 'form']).optional(),
     // Places in the body, and the values that are put there. Without a default, for the content hash.
     fill: z.record(z.string(), credentialValue()).optional(),
   };
@@ -308,16 +310,24 @@ export type CredentialValue = z.output<ReturnType<typeof credentialValue>>;
 export type HostVariable = Frozen<z.output<ReturnType<typeof hostVariable>>>;
 export type HostSource = HostVariable['from'][number];
 export type Authentication = z.output<ReturnType<typeof authentication>>;
-/** A bearer token that a token endpoint issues. */
-export type IssuedAuthentication = Extract<
-  Authentication,
-  { kind: 'refresh' | 'clientCredentials' | 'authorizationCode' }
->;
+const unstoredKinds = ['clientCredentials', 'password', 'login'] as const;
+const issuedKinds = [...unstoredKinds, 'refresh', 'authorizationCode'] as const;
+
+/** A token that a call of its own issues. */
+export type IssuedAuthentication = Extract<Authentication, { kind: (typeof issuedKinds)[number] }>;
+export type LoginAuthentication = Extract<Authentication, { kind: 'login' }>;
+/** A token that a token endpoint of OAuth 2.0 issues. */
+export type GrantAuthentication = Exclude<IssuedAuthentication, LoginAuthentication>;
 /** A way to sign in in which a person grants access in a browser. */
 export type SignInAuthentication = Extract<Authentication, { kind: 'authorizationCode' }>;
 
 export function isIssued(auth: Authentication | null): auth is IssuedAuthentication {
-  return auth !== null && ['refresh', 'clientCredentials', 'authorizationCode'].includes(auth.kind);
+  return issuedKinds.some((kind) => kind === auth?.kind);
+}
+
+/** The token can be requested again at any time, and is stored nowhere. */
+export function isUnstored(auth: Authentication | null): boolean {
+  return unstoredKinds.some((kind) => kind === auth?.kind);
 }
 
 /** A name in the host of an address. */
@@ -367,6 +377,8 @@ export function authentication() {
         .default(''),
     }),
     strictObject({ kind: z.literal('query'), name: textAs(queryName), value: credentialValue() }),
+    // A place in the body of each request, all of which are POST.
+    strictObject({ kind: z.literal('body'), at: textAs(pathText), value: credentialValue() }),
     // OAuth 2.0 (RFC 6749, section 6): a bearer token that a refresh token renews. Without a refresh token it is a
     // plain bearer token.
     strictObject({
@@ -378,6 +390,7 @@ export function authentication() {
       // Credential field of the refresh token. A new one is saved here before it is used.
       refreshToken: z.string(),
       ...tokenRequest(),
+      params: tokenParams(),
       // Each answer brings a new refresh token and ends the old one.
       rotates: z.boolean(),
     }),
@@ -388,8 +401,39 @@ export function authentication() {
       ...tokenRequest(),
       // Scopes, separated by spaces.
       scope: tokenText().optional(),
-      // Additional parameters that the service requires.
-      params: z.record(textAs(queryName), tokenText()).default({}),
+      params: tokenParams(),
+    }),
+    // OAuth 2.0 (RFC 6749, section 4.3): a bearer token for a user's name and password. It is stored nowhere.
+    strictObject({
+      kind: z.literal('password'),
+      scheme: scheme(),
+      user: credentialValue(),
+      password: credentialValue(),
+      ...tokenRequest(),
+      // Absent: the service asks for no client, and `style` is body.
+      clientId: credentialValue().optional(),
+      clientSecret: credentialValue().optional(),
+      scope: tokenText().optional(),
+      params: tokenParams(),
+    }),
+    // A token that one call of the service gives, such as for a name and a password. It is stored nowhere.
+    strictObject({
+      kind: z.literal('login'),
+      // Names are as those of `tokenUrl`.
+      url: textAs(templateUrl),
+      method: z.enum(['POST', 'GET']).default('POST'),
+      // Values at places in a JSON body, or of a form: of a GET, the form is its query.
+      body: z.record(z.string(), textOrValue()).optional(),
+      form: z.record(z.string(), textOrValue()).optional(),
+      // The place of the token in the answer.
+      token: answerPathText(),
+      scheme: scheme(),
+      // The header that the token goes into as it is; absent: Authorization, behind `scheme`.
+      header: textAs(header).optional(),
+      // The place of the seconds that the token is valid for, or the time itself. Absent: until it is refused.
+      expiresIn: answerPathText().optional(),
+      lifetimeMs: z.int().min(1000).optional(),
+      keeps: keeps(),
     }),
     // OAuth 2.0 (RFC 6749, section 4.1, with RFC 7636): a person signs in with `connector-sync login`. The tokens are
     // stored with the connector's sink, and renewed if a refresh token comes with them.
@@ -426,9 +470,18 @@ function tokenRequest() {
     // How the client identifies itself: basic authentication, or `client_id` and `client_secret` in the body.
     style: z.enum(['basic', 'body']),
     format: z.enum(['form', 'json']),
-    // Credential field -> place of its value in the answer, such as the host of the account.
-    keeps: z.record(z.string(), answerPathText()).default({}),
+    keeps: keeps(),
   };
+}
+
+/** Credential field -> place of its value in the answer, such as the host of the account. */
+function keeps() {
+  return z.record(z.string(), answerPathText()).default({});
+}
+
+/** Additional parameters of a token request. */
+function tokenParams() {
+  return z.record(textAs(queryName), z.union([tokenText(), credentialValue()])).default({});
 }
 
 function tokenText() {

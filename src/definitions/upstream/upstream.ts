@@ -131,7 +131,7 @@ function buildEntityRequests(
 
 /** A request without parameters. */
 function buildRequest(
-  { method, safe, path, query, body, fill }: CheckRequest,
+  { method, safe, path, query, body, bodyAs, fill }: CheckRequest,
   { headers, ...limits }: Shared,
 ) {
   return {
@@ -143,6 +143,7 @@ function buildRequest(
     headers: new Map<string, string | CredentialValue>(Object.entries(lowerCased(headers))),
     query: mapOf(query),
     body,
+    isForm: bodyAs === 'form',
     /** Values at places in the body. */
     fill: Object.entries(fill ?? {}).map(([at, value]) => ({ at: answerPath(at), value })),
     ...limits,
@@ -151,7 +152,7 @@ function buildRequest(
   };
 }
 
-type CheckRequest = Pick<CheckFile, 'method' | 'safe' | 'path' | 'query' | 'body' | 'fill'>;
+type CheckRequest = Pick<CheckFile, 'method' | 'safe' | 'path' | 'query' | 'body' | 'bodyAs' | 'fill'>;
 
 function lowerCased(headers: UpstreamFile['headers']): UpstreamFile['headers'] {
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));

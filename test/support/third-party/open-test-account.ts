@@ -47,6 +47,7 @@ export function requestOf(
     headers: new Map(),
     query: new Map(),
     body: {},
+    isForm: false,
     fill: [],
     timeoutMs: 5_000,
     maxBodyBytes: 1024 * 1024,
