@@ -266,20 +266,15 @@ export function buildDirect(
       `the connector type ${name} does not say how its service is called, so only an API can read it: expected id or workspace`,
     );
   }
-  for (const { field, message } of upstream === null ? [] : credentialProblems(definition, given)) {
-    const setting = definition.settings.get(field ?? '')?.setting;
-    if (field !== null && setting !== undefined) {
-      const isMissingHere = given[field] === missingHere;
-      if (!isMissingHere) note([...connectorAt, 'settings', field], `${plain(message)} (${setting.title})`);
-      continue;
-    }
-    const ways =
-      field === null && shapes.length > 1
-        ? `; the ways to sign in: ${shapes.map(shapeText).join(' or ')}`
-        : '';
-    note(field === null ? at : [...at, field], `${plain(message)}${ways}`);
-  }
-  const way = shapes.find((shape) => credentialProblems({ credentials: [shape] }, given).length === 0);
+  // A setting that is missing here counts as one that is allowed.
+  const checked = Object.fromEntries(
+    Object.entries(given).map(([field, text]) => [
+      field,
+      text === missingHere ? (definition.settings.get(field)?.setting?.values?.[0] ?? text) : text,
+    ]),
+  );
+  if (upstream !== null) checkGiven(checked, definition, connectorAt, note);
+  const way = shapes.find((shape) => credentialProblems({ credentials: [shape] }, checked).length === 0);
   const auth = upstream?.auth.get(way?.title ?? '');
   if (auth?.kind === 'refresh' && auth.rotates && given[auth.refreshToken] !== undefined) {
     note(
@@ -294,11 +289,26 @@ export function buildDirect(
       'expected signIns.key in the config: it seals what "login" stores in the PostgreSQL sink. Make one with "openssl rand -base64 32"',
     );
   }
-  /** With the settings. A secret is hidden in all output, and others are ordinary words. */
+  // With the settings. A secret is hidden in all output; other settings are words that stand in records too.
   const credentials: ReadonlyMap<string, Pick<Secret, 'reveal'>> = mapOf(given, (value, name) =>
     definition.settings.get(name)?.isSecret === false ? { reveal: () => value } : new Secret(value),
   );
   return { kind: 'direct', credentials, signIn } as const;
+}
+
+/** Checks the texts that a connector gives against the ways to sign in. */
+function checkGiven(given: Texts, definition: Definition, at: readonly string[], note: Note): void {
+  const { credentials: shapes, settings } = definition;
+  for (const { field, message } of credentialProblems(definition, given)) {
+    const title = settings.get(field ?? '')?.setting?.title;
+    const ways =
+      field === null && shapes.length > 1
+        ? `; the ways to sign in: ${shapes.map(shapeText).join(' or ')}`
+        : '';
+    const more = title === undefined ? ways : ` (${title})`;
+    const part = title === undefined ? 'credentials' : 'settings';
+    note([...at, part, ...(field === null ? [] : [field])], `${plain(message)}${more}`);
+  }
 }
 
 /** Checks that settings are declared, that they are not among the credentials, and that secret ones are references. */

@@ -1,9 +1,18 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { formatProblem } from '../../src/core/problems.ts';
+import { formatProblem, ProblemsError } from '../../src/core/problems.ts';
+import { readSettings, secretsOf, withParts } from '../../src/settings/load-settings.ts';
 import { parseDefinition } from '../../src/definitions/load-definitions.ts';
-import { describedService, type DescribedOptions } from '../support/described/described-service.ts';
+import {
+  describedFolder,
+  describedService,
+  type DescribedOptions,
+} from '../support/described/described-service.ts';
+import { textIn } from '../support/service/served-api.ts';
+import { connectorsPath, serveWorlds } from '../support/upstream/served-world.ts';
+import type { UpstreamWorld } from '../support/upstream/upstream-world.ts';
+import type { JsonObject } from '../../src/core/json.ts';
 import { callCli } from '../support/run-cli.ts';
 import {
   failureOf,
@@ -67,6 +76,9 @@ describe('a service that is open to all', () => {
     expect((await service.cli('definitions', 'try', 'described', 'things')).stdout).toContain('1 record');
   });
 });
+
+const head =
+  'name: d\ntitle: D\nid: 3f2a6c8e-5b7d-4e1f-9a0c-2d4e6f8a1b3c\nrateLimit: { requestsPerSecond: 1, concurrency: 1 }\n';
 
 const secret = 'planted-secret-2718281828';
 
@@ -205,9 +217,149 @@ describe('a setting', () => {
   });
 });
 
+describe('the address of a next page', () => {
+  const paged = `
+credentials: [{ title: No sign-in, fields: {} }]
+settings: { team: { title: Team id }, room: { title: Room key, secret: true } }
+entities:
+  things:
+    fields: { id: string }
+    key: [id]
+    actions: { list: { params: { cursor: string } } }
+    pagination: { kind: pageToken, tokenParam: cursor, tokenKeys: [next] }
+upstream:
+  baseUrl: $ORIGIN
+  auth: { No sign-in: { kind: none } }
+  check: { path: /status }
+  ${limits}
+  entities:
+    things:
+      list:
+        path: /things
+        query: { fixed: '1', team: { field: team }, room: { field: room } }
+        records: items
+        paging: { kind: nextUrl, path: next, keep: any }
+`;
+
+  it('changes no setting, and a secret one is in no page token', async () => {
+    const service = await describedService({
+      definition: paged,
+      credentials: null,
+      settings: '    settings: { team: t7, room: "${ROOM}" }\n',
+      env: { ROOM: 'monday' },
+      respond: ({ query, headers }) => {
+        const next = `http://${headers.host}/things?fixed=1&team=evil&room=monday&at=place-4711`;
+        const isFirst = query.get('at') === null;
+        return { body: { items: [{ id: isFirst ? '1' : '2' }], next: isFirst ? next : null } };
+      },
+    });
+    await service.sync();
+    const pages = service.requests
+      .filter(({ path }) => path === '/things')
+      .map(({ query }) => query.toString());
+    expect(pages).toEqual(['fixed=1&team=t7&room=monday', 'team=t7&fixed=1&at=place-4711&room=monday']);
+    const tried = await service.cli(
+      'definitions',
+      'try',
+      'described',
+      'things',
+      '--connector',
+      'mine',
+      '--json',
+    );
+    for (const text of [tried.stdout, ...service.files()]) expect(text).not.toContain('monday');
+  });
+
+  it('may keep no parameter that the connector sends', () => {
+    const text = `${head}${paged.replace('keep: any', 'keep: [at, room]').replaceAll('$ORIGIN', 'https://a.example')}`;
+    expect(parseDefinition('d.yaml', text).problems.map(formatProblem).join('\n')).toContain(
+      'list.paging.keep.1: room is sent with every page: leave it out',
+    );
+  });
+});
+
+describe('settings in a config', () => {
+  it('are merged with defaults as credentials are, and a reference may be missing where it is not needed', () => {
+    const folder = describedFolder(many, 'https://api.example');
+    const settings = readSettings({
+      file: join(folder, 'sync.yaml'),
+      text: `definitions: [./definitions]
+sinks: { main: { type: sqlite, path: ./main.db } }
+api: { baseUrl: "https://api.example.com", clientId: a, clientSecret: b }
+defaults:
+  definition: described
+  sink: main
+  credentials: { api_key: "\${KEY}" }
+  settings: { team: t0, region: "\${REGION}", hook: "\${HOOK}" }
+connectors:
+  one: {}
+  two: { settings: { team: t2, hook: "\${HOOK}" } }
+  three: { credentials: {} }
+  four: { id: c-4 }
+`,
+      env: {},
+    });
+    rmSync(folder, { recursive: true });
+    const given = [...settings.connectors.values()].map(({ address }) =>
+      address.kind === 'direct' ? [...address.credentials.keys()].join() : address.kind,
+    );
+    expect(given).toEqual(['api_key,team,region,hook', 'api_key,team,hook', 'team,region,hook', 'id']);
+    expect(new Set(settings.missing.map(({ path }) => path))).toEqual(
+      new Set([
+        'defaults.credentials.api_key',
+        'defaults.settings.region',
+        'defaults.settings.hook',
+        'connectors.two.settings.hook',
+      ]),
+    );
+    expect(() => withParts(settings, 'access')).toThrow(ProblemsError);
+    expect(secretsOf(settings).map((one) => one.reveal())).not.toContain('t0');
+  });
+});
+
+describe('connectors that "serve" keeps', () => {
+  const serve = async (definition: string) => {
+    const service = await describedService({ definition, credentials: {}, respond: () => answer });
+    const world = { definition: service.definition, allowHosts: ['127.0.0.1'] } as UpstreamWorld;
+    const served = await serveWorlds([world]);
+    const create = async (credentials?: JsonObject) =>
+      await served.client.post(connectorsPath, {
+        workspace_name: 'default',
+        connector_type: 'described',
+        ...(credentials && { credentials }),
+      });
+    const list = { entity: 'things', action: 'list' };
+    return { ...served, create, requests: service.requests, read: (id: string) => served.execute(id, list) };
+  };
+
+  it('have their settings among the credentials', async () => {
+    const { create, read, requests } = await serve(many);
+    const lacking = await create({ api_key: 'k', hook: secret, region: 'UK' });
+    expect(lacking.status).toBe(422);
+    expect(lacking.body['errors']).toMatchObject([
+      { field: 'body.credentials.team', error_code: 'missing' },
+      { field: 'body.credentials.region', message: 'Expected one of EU, US.' },
+    ]);
+    const { status, body } = await create({ api_key: 'k', hook: secret, team: 't7' });
+    expect(status).toBe(200);
+    const read1 = await read(textIn(body, 'id'));
+    expect(read1.status).toBe(200);
+    expect(requests.map(({ path }) => path)).toEqual(['/teams/t7', `/hooks/${secret}/teams/t7/things`]);
+    expect(JSON.stringify([body, read1.body])).not.toContain(secret);
+  });
+
+  it('of a service that is open to all need no credentials', async () => {
+    const { create, read, requests } = await serve(open);
+    const { status, body } = await create();
+    expect(status).toBe(200);
+    expect((await read(textIn(body, 'id'))).status).toBe(200);
+    expect(requests.map(({ path }) => path)).toEqual(['/status', '/things']);
+  });
+});
+
 /** The problems of the definition above with one change, and its hash where there are none. */
 function changed(change: string, to: string) {
-  const text = `name: d\ntitle: D\nid: 3f2a6c8e-5b7d-4e1f-9a0c-2d4e6f8a1b3c\nrateLimit: { requestsPerSecond: 1, concurrency: 1 }\n${many}`;
+  const text = `${head}${many}`;
   if (!text.includes(change)) throw new Error(`nothing to change: ${change}`);
   const made = text.replace(change, to).replaceAll('$ORIGIN', 'https://api.example');
   const { definition, problems } = parseDefinition('d.yaml', made);
