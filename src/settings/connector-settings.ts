@@ -76,7 +76,17 @@ export function buildConnectors(
 function buildConnector(
   name: string,
   file: ConnectorFile,
-  { definitions, sinks, key, maskKey, folderOf, isFromOutside, keyPlacesOf, likeEntities, likeMasks }: BuiltWith,
+  {
+    definitions,
+    sinks,
+    key,
+    maskKey,
+    folderOf,
+    isFromOutside,
+    keyPlacesOf,
+    likeEntities,
+    likeMasks,
+  }: BuiltWith,
   note: Note,
 ) {
   const at = ['connectors', name];
