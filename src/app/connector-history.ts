@@ -152,7 +152,7 @@ function limitTooShort(connector: ConnectorSettings, nowMs: number) {
   return shortest !== undefined && shortest.limitMs < betweenMs ? { ...shortest, betweenMs } : null;
 }
 
-/** Runs to come that are looked at: a week of a pattern that runs twice a day. */
+/** Number of next runs that are compared: a week of a pattern that runs twice a day. */
 const comingRuns = 15;
 
 function longestPauseMs(schedule: Parameters<typeof nextSlots>[0], nowMs: number): number {

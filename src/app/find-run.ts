@@ -131,7 +131,9 @@ export function readSoFar({ connector, counts, journal }: RunDetails) {
   });
 }
 
-/** The work of a run in progress in numbers. `total` null: the service does not say of each entity how much there is. */
+/**
+ * The work of a run in progress in numbers. `total` null: the service does not say of each entity how much there is.
+ */
 export function progressOf(details: RunDetails) {
   const { journal, connector } = details;
   const { elapsedMs = 0, wait = null } = journal?.progress ?? {};

@@ -73,22 +73,8 @@ export function buildConnectors(
   return connectors;
 }
 
-function buildConnector(
-  name: string,
-  file: ConnectorFile,
-  {
-    definitions,
-    sinks,
-    key,
-    maskKey,
-    folderOf,
-    isFromOutside,
-    keyPlacesOf,
-    likeEntities,
-    likeMasks,
-  }: BuiltWith,
-  note: Note,
-) {
+function buildConnector(name: string, file: ConnectorFile, known: BuiltWith, note: Note) {
+  const { definitions, sinks, key, maskKey, isFromOutside, likeEntities, likeMasks } = known;
   const at = ['connectors', name];
   if (!isConnectorName(name)) note(at, `expected ${namePattern('_ or -')}`);
   const definition = definitions.get(file.definition);
@@ -109,7 +95,7 @@ function buildConnector(
   if (address.kind === 'direct') checkAsked(definition, entities, at, note);
   if (sink.type === 'jsonl') checkNoHistory(entities, at, note);
   const read = new Set(entities.keys());
-  const folder = folderOf(name);
+  const folder = known.folderOf(name);
   const here = { definition, read, sinks: sinks.values(), sink, folder, at: [...at, 'downloads'] };
   const downloads = buildDownloads(file.downloads, here, note);
   const asked = address.kind === 'direct' ? definition : servedDefinition(definition);
@@ -123,7 +109,7 @@ function buildConnector(
     masks,
     address,
     /** Where its credentials come from, as the config names it; empty: they are no references, or there are none. */
-    keyPlaces: file.credentials === undefined ? [] : keyPlacesOf(name),
+    keyPlaces: file.credentials === undefined ? [] : known.keyPlacesOf(name),
     sink,
     /** The same sink and name, also where the records are read into another sink. */
     storedIn: { name, sink },
