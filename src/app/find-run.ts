@@ -110,7 +110,7 @@ function sumOf(numbers: readonly number[]): number {
   return numbers.reduce((sum, one) => sum + one, 0);
 }
 
-/** What each entity of a run in progress has got so far. */
+/** The entities of a run in progress and their records so far. */
 export function readSoFar({ connector, counts, journal }: RunDetails) {
   const progress = new Map((journal?.progress.entities ?? []).map((one) => [one.entity, one]));
   const stored = new Map<string, (typeof counts)[number]>(counts.map((one) => [one.entity, one]));
@@ -131,9 +131,7 @@ export function readSoFar({ connector, counts, journal }: RunDetails) {
   });
 }
 
-/**
- * The work of a run in progress in numbers. `total` null: the service does not say of each entity how much there is.
- */
+/** The work of a run in progress in numbers. `total` null: the service does not count the records of each entity. */
 export function progressOf(details: RunDetails) {
   const { journal, connector } = details;
   const { elapsedMs = 0, wait = null } = journal?.progress ?? {};
@@ -201,7 +199,7 @@ export function isLookup(
 /** Shares of the time from which a run counts as slow because it waited, and the least that is worth a word. */
 const [slowShare, slowMs] = [0.3, 5_000];
 
-/** What a run waited for during much of its time; null: it did not. `allows`: the limit in the service's words. */
+/** Waits of a run that waited for much of its time, else null. `allows`: the limit as the service says it. */
 export function slownessOf({ run, journal }: RunDetails) {
   const ms = runMs(run);
   if (journal === null || ms === null) return null;

@@ -104,7 +104,7 @@ export async function listConnectors(
     needing: needing.length,
     /** The first of those that need a person, whatever the filter. */
     needs: needs.map(withRuns),
-    /** Those whose trouble resolves on its own, and when the last of them has run again. */
+    /** Connectors whose trouble the next run may resolve, and when the last of them runs. */
     healing: { connectors: healing, until: nextTimes(healing, nowMs).at(-1) ?? null },
     unreadable: unreadable.map(({ sink: { name }, problem }) => {
       return { sink: name, problem, connectors: connectors.filter(({ sink }) => sink.name === name).length };

@@ -98,8 +98,9 @@ function checkRegular(file: string, stats: fs.Stats): void {
 
 /** Names the file in the way, which may lie above `directory`. */
 function noFolder(directory: string, cause: unknown): SyncError {
-  if (dirname(directory) !== directory && !fs.existsSync(directory))
+  if (dirname(directory) !== directory && !fs.existsSync(directory)) {
     return noFolder(dirname(directory), cause);
+  }
   return new SyncError(`${directory} is a file, expected a folder. Name another path.`, {
     code: 'SINK_INCOMPATIBLE',
     recovery: 'stop',

@@ -67,8 +67,9 @@ export function addConnectorRoutes(pages: FastifyInstance, options: ActRoutes): 
     const definition = settings.definitions.get(name);
     if (definition === undefined) throw usage(`There is no connector type "${name}".`);
     const asked = { definition, index: query.way, isSealed: isSealed(request), fields };
-    if (fields === null)
+    if (fields === null) {
       return await sendPage(reply, formPage({ form: readForm(asked, options) }, options, now));
+    }
     const outcome = await planNew(asked, options);
     const { form, planned, isReady = false } = outcome;
     if (planned === undefined || !isReady) {

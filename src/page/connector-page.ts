@@ -362,8 +362,9 @@ function nextTry(
 ): SafeHtml | string {
   const next = nextRunOf(connector, overview, nowMs);
   if (next.kind === 'at') return html`tried again at ${moment(next.at, nowMs)}`;
-  if (next.kind === 'overdue')
+  if (next.kind === 'overdue') {
     return html`to be tried again since ${moment(next.at, nowMs)}, but no worker has begun`;
+  }
   if (next.kind === 'paused') return 'tried again when the pause ends';
   return next.kind === 'now' ? 'tried again now' : 'tried again by the next run';
 }
@@ -490,8 +491,7 @@ function failedSection(
     const part = `${first.what}${partText(first)}${more}`;
     return [
       html`<li>
-        <b>${part}</b>: ${printable(first.failure.message)}.
-        <span class="soft">${next}${timesFailed(first, past, nowMs)}</span>
+        <b>${part}</b>: ${printable(first.failure.message)}; ${next}${timesFailed(first, past, nowMs)}
       </li>`,
     ];
   });

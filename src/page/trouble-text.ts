@@ -109,7 +109,7 @@ interface Reason {
   readonly short?: string;
   /** Message of the service or the run. */
   readonly detail?: string;
-  /** What happens next, or what helps beside the act. */
+  /** The next step, or help beside the act. */
   readonly next?: string;
 }
 
@@ -211,11 +211,12 @@ function aboutCredentials(code: string, fails: string, message: string): Reason 
   };
 }
 
-/** What to do, naming the place that the credentials come from. */
+/** Advice that names the place that the credentials come from. */
 function renewText(errorCode: string, { address, keyPlaces, definition }: ConnectorSettings): string {
   if (errorCode === 'FORBIDDEN') return 'Grant it at the service, then check again.';
-  if (address.kind !== 'direct')
+  if (address.kind !== 'direct') {
     return `Renew the connection of ${printable(definition.title)} in the API, then check again.`;
+  }
   const places = keyPlaces.map(
     ({ kind, name }) => `${kind === 'file' ? 'the file' : 'the variable'} ${code(name.replace(/^\.\//, ''))}`,
   );

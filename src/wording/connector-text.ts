@@ -306,8 +306,9 @@ function readText({ mode, sealedAt, sealedRun, watermark, fullAt }: PartitionHis
 
 function reasonText({ row, reason, changeValue, changedBy }: Explanation, entity: Entity): string {
   const { partition, deletedAt } = row;
-  if (deletedAt !== null && changedBy?.kind === 'refetch')
+  if (deletedAt !== null && changedBy?.kind === 'refetch') {
     return 'a refetch asked for it, and it was not there';
+  }
   if (deletedAt !== null && changedBy?.kind === 'sync' && partition?.isGone === false) {
     const confirmed = partition.absence === 'get' ? ', and the service answered 404 for it' : '';
     return `its listing was read in full without it${confirmed}`;
