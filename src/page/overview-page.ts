@@ -246,7 +246,7 @@ function connectorRow(one: KnownConnector, barsRoot: string | null, world: PageW
     healthState(health.word),
     html`<a href="connectors/${name}">${name}</a>
       <span class="soft o o2">${definition.name}</span>
-      ${health.word === 'ok' ? '' : html`<span class="phone">${why}</span>`}`,
+      ${health.word === 'ok' ? '' : html`<span class="phone one">${why}</span>`}`,
     reasonCell(why, health.word === 'ok'),
     ageCell(one, nowMs),
     count(overview?.rows ?? 0),

@@ -16,8 +16,8 @@ import { actLink, age, callout, crumbs, facts, head, moment, page, state, table 
 import { type PageWorld, span, type StateLook, type TableColumn, textLines } from './layout.ts';
 import { troubleReason } from './trouble-text.ts';
 
-/** A target that does not answer keeps the list waiting no longer. */
-const listWithinMs = 2_500;
+/** A target that does not answer keeps the list waiting no longer; three times as long if it has not answered before. */
+const listWithinMs = 800;
 /** A page that is read again asks a target no more often. */
 const askedEveryMs = 10_000;
 /** The same for pages about something else. */
@@ -59,7 +59,8 @@ export function watchTargets(settings: LocalSettings, how: OpenTarget) {
     await Promise.all(
       targets.map(async (target) => {
         const late = last.get(target.name) ?? null;
-        const status = await answeredWithin(answerOf(target, everyMs), late, withinMs, systemClock);
+        const ms = late === null ? 3 * withinMs : withinMs;
+        const status = await answeredWithin(answerOf(target, everyMs), late, ms, systemClock);
         return { target, status };
       }),
     );
