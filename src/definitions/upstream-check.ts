@@ -119,8 +119,9 @@ function checkAuthentications(check: Checked, place: Place): void {
 
 function checkAuthentication(auth: Authentication, shape: Shape, place: Place): void {
   for (const [part, given] of Object.entries(auth) as [string, unknown][]) {
-    if (valueLists.has(part))
+    if (valueLists.has(part)) {
       checkValues(given as Readonly<Record<string, string | CredentialValue>>, shape, place.at(part));
+    }
     // The `token` of a login is a place in its answer.
     if (!valuePlaces.has(part) || Array.isArray(given)) continue;
     const value = given as CredentialValue;

@@ -16,7 +16,7 @@ import { actLink, age, callout, crumbs, facts, head, moment, page, state, table 
 import { type PageWorld, span, type StateLook, type TableColumn, textLines } from './layout.ts';
 import { troubleReason } from './trouble-text.ts';
 
-/** A target that does not answer keeps the list waiting no longer; three times as long if it has not answered before. */
+/** A target that does not answer keeps the list waiting no longer; before its first answer three times as long. */
 const listWithinMs = 800;
 /** A page that is read again asks a target no more often. */
 const askedEveryMs = 10_000;
