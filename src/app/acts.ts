@@ -295,7 +295,7 @@ export const oneConnectorActs = {
   },
 } satisfies Readonly<Record<string, Act<ConnectorSettings>>>;
 
-/** Texts of a row: not too long to be shown in a line. */
+/** Texts of a row: not too long to be shown in a line, and no times. */
 const mostChars = 60;
 /** Columns that name a record, the best first. */
 const namingColumns = ['name', 'full_name', 'title', 'subject', 'label', 'email', 'email_address'];
@@ -316,7 +316,7 @@ async function readAtStake(connector: ConnectorSettings) {
     const fields = reader && (await storedFields(reader, name, row.entity, row.keyText));
     const hidden = target === undefined ? [] : [...maskedColumns(target), ...target.table.key];
     const texts = Array.from(fields ?? []).flatMap(([column, value]) => {
-      const isShown = typeof value === 'string' && value !== '' && value.length <= mostChars;
+      const isShown = typeof value === 'string' && !/^$|^\d{4}-\d\d/.test(value) && value.length <= mostChars;
       return isShown && !hidden.includes(column) ? [[column, value] as const] : [];
     });
     rows.push({ ...row, texts: new Map(texts) });

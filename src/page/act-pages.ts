@@ -302,7 +302,8 @@ async function rowsAtStake({ rows }: acts.PreparedAct, world: PageWorld): Promis
     ],
     nameLook: 'cut',
   }));
-  const columns = ['Looks deleted', ...(maySee ? ['Name'] : []), 'Not found since', ['Entity', 'o'] as const];
+  const more = [['Not found since', maySee ? 'o' : ''] as const, ['Entity', 'o'] as const];
+  const columns = ['Looks deleted', ...(maySee ? ['Name'] : []), ...more];
   const links = kept.map(({ entity, withheld }) => {
     const of = kept.length === 1 ? '' : ` of ${entity}`;
     const address = `${root}data/${connector}/${entity}?rows=missing`;
