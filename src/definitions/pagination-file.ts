@@ -6,7 +6,7 @@ import {
   type JsonObject,
   type JsonValue,
 } from '../core/json.ts';
-import { expectedKind, strictObject, textAs } from './schema-problems.ts';
+import { expectedKind, jsonValue, strictObject, textAs } from './schema-problems.ts';
 import { paths, pathText, queryName } from './upstream/service-texts.ts';
 
 /** Names the next page's token in an answer: its key, or that of an address and the parameter that is the token. */
@@ -32,21 +32,30 @@ export function paginationFile() {
   const totalKeys = paths().default([]);
   // Keys that say whether more follows.
   const flagKeys = paths().default([]);
+  // Keys that say, by true, that a page is the last one. An answer that lacks them is an error.
+  const doneKeys = paths().min(1).optional();
+  // Parameters that are sent with the request for the first page, and with no other.
+  const firstParams = z.record(z.string(), jsonValue()).optional();
   // The service documents that each page holds as many records as requested, and fewer only at the end.
   const honoursSize = z.literal(true).optional();
   // The service documents that a cut page has no gaps. Without a default, as the others.
   const gaps = z.literal('never').optional();
-  const sized = {
-    sizeParam: z.string().nullable().default(null),
-    maxSize: maxSize.nullable().default(null),
-  };
+  // Null: each page holds `maxSize` records, whatever size is requested.
+  const sizeParam = z.string().nullable().default(null);
+  const sized = { sizeParam, maxSize: maxSize.nullable().default(null) };
   const kinds = [
     strictObject({
       kind: z.literal('offset'),
       offsetParam: z.string(),
-      sizeParam: z.string(),
+      // The number of the first record; absent: 0.
+      first: z.int().min(0).max(1).optional(),
+      // Null: as for `page`. It has no default, so that a size is not forgotten.
+      sizeParam: z.string().nullable(),
       maxSize,
       totalKeys,
+      flagKeys: paths().optional(),
+      doneKeys,
+      firstParams,
       // The service documents that its totals count the listing, not the page: a first page with as many records as
       // its total is the whole listing.
       totalCountsListing: z.literal(true).optional(),
@@ -58,12 +67,15 @@ export function paginationFile() {
       kind: z.literal('page'),
       pageParam: z.string(),
       // The number of the first page.
-      first: z.int().min(0).max(1),
-      // Null: each page holds `maxSize` records, whatever size is requested.
-      sizeParam: z.string().nullable().default(null),
+      first: z.int().min(0).max(1000),
+      // How much higher the number of the next page is, whatever the size of pages; absent: 1.
+      step: z.int().min(1).max(10_000).optional(),
+      sizeParam,
       maxSize,
       totalKeys,
       flagKeys,
+      doneKeys,
+      firstParams,
       honoursSize,
       gaps,
       end: endOfPages(),
@@ -73,6 +85,8 @@ export function paginationFile() {
       tokenParam: z.string(),
       ...sized,
       flagKeys,
+      doneKeys,
+      firstParams,
       tokenKeys: z.array(tokenKey()).min(1),
       lifetimeMs: z.int().min(1000).default(60_000),
       totalKeys,
@@ -84,6 +98,8 @@ export function paginationFile() {
       field: textAs(pathText),
       ...sized,
       flagKeys,
+      doneKeys,
+      firstParams,
       totalKeys,
       honoursSize,
     }),

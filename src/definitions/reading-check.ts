@@ -150,6 +150,10 @@ const at: YamlPath = ['pagination'];
 function checkPagination(check: EntityCheck, list: Action): void {
   const { pagination } = check.entity;
   checkPagingParams(check, pagination);
+  if ('firstParams' in pagination && pagination.firstParams !== undefined) {
+    checkSorting(check, pagination.firstParams, [...at, 'firstParams']);
+  }
+  checkStep(check);
   checkSize(check, list, pagination);
   checkKeys(check, pagination);
   if (pagination.kind === 'lastRecord') checkTokenField(check, pagination.field);
@@ -172,7 +176,7 @@ function checkSize({ note }: EntityCheck, list: Action, pagination: PaginationFi
   if (most !== null && maxSize !== null && maxSize > most) {
     note(sizeAt, `expected at most ${most}, the max of ${sizeParam}`);
   }
-  if (pagination.kind !== 'page' && (sizeParam === null) !== (maxSize === null)) {
+  if (!restsOnOrder(pagination) && (sizeParam === null) !== (maxSize === null)) {
     note(sizeAt, 'expected maxSize and sizeParam together, or neither');
   }
   if ('honoursSize' in pagination && pagination.honoursSize === true && sizeParam === null) {
@@ -181,14 +185,26 @@ function checkSize({ note }: EntityCheck, list: Action, pagination: PaginationFi
   }
 }
 
+/** Checks that page numbers count pages: where pages change their size, rows between them would not be met. */
+function checkStep({ entity: { pagination }, note }: EntityCheck): void {
+  if (pagination.kind !== 'page' || (pagination.step ?? 1) === 1 || pagination.step !== pagination.maxSize) {
+    return;
+  }
+  const message = 'expected another number than maxSize: a parameter that counts records is kind: offset';
+  note([...at, 'step'], message);
+}
+
 /** Checks that no value of an answer is read as two things: a flag of 0 would be a total of an empty listing. */
 function checkKeys({ note }: EntityCheck, pagination: PaginationFile): void {
-  const flagKeys = ('flagKeys' in pagination ? pagination.flagKeys : undefined) ?? [];
+  const { flagKeys = [], doneKeys = [] } = { doneKeys: undefined, ...pagination };
+  if (flagKeys.length > 0 && doneKeys.length > 0) {
+    note([...at, 'doneKeys'], 'expected flagKeys or doneKeys, not both: they say the same');
+  }
   const tokenKeys = pagination.kind === 'pageToken' ? pagination.tokenKeys.map(keyOfToken) : [];
-  const keys = [...pagination.totalKeys, ...flagKeys, ...tokenKeys];
+  const keys = [...pagination.totalKeys, ...flagKeys, ...doneKeys, ...tokenKeys];
   keys.forEach((key, index) => {
     if (keys.indexOf(key) === index) return;
-    note(at, `${key} is named twice among totalKeys, flagKeys and tokenKeys`);
+    note(at, `${key} is named twice among totalKeys, flagKeys, doneKeys and tokenKeys`);
   });
 }
 

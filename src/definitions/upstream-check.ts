@@ -279,10 +279,12 @@ function checkEntityRequests(
     checkPaging(list, entity.pagination, place.at('list'));
     checkKept(check, list, place.at('list', 'paging', 'keep'));
     const { key } = entity.cut?.sign ?? {};
-    if (key !== undefined && !Object.hasOwn(list.metadata, key.split('.')[0] ?? key)) {
-      const message = `expected ${key}, the sign of cut of the entity, and where the answer has it`;
-      place.note(message, 'list', 'metadata');
-    }
+    const { doneKeys } = { doneKeys: undefined, ...entity.pagination };
+    const isThere = (one: string): boolean => Object.hasOwn(list.metadata, one.split('.')[0] ?? one);
+    const noteMissing = (what: string): void =>
+      place.note(`expected ${what} of the entity, and where the answer has it`, 'list', 'metadata');
+    if (key !== undefined && !isThere(key)) noteMissing(`${key}, the sign of cut`);
+    if (doneKeys?.some(isThere) === false) noteMissing(`one of ${doneKeys.join(', ')}, the doneKeys`);
   }
 }
 

@@ -236,19 +236,24 @@ export function cutPagination(
       ...walkOf(position).request(position.inner),
     };
     if (pagination.kind !== 'offset') return params;
-    const { offsetParam, sizeParam } = pagination;
+    const { offsetParam, sizeParam, first = 0 } = pagination;
     // A page that reaches behind the limit is refused by some services.
-    const left = Math.max(1, maxResults - Number(params[offsetParam] ?? 0));
-    return Number(params[sizeParam] ?? 0) > left ? { ...params, [sizeParam]: left } : params;
+    const left = Math.max(1, maxResults + first - Number(params[offsetParam] ?? first));
+    return sizeParam !== null && Number(params[sizeParam] ?? 0) > left
+      ? { ...params, [sizeParam]: left }
+      : params;
   }
 
   /** Number of records of the listing up to the last one that the walk has reached with a page. */
   function reach(position: CutPosition, received: number): number {
     const asked = request(position);
-    if (pagination.kind === 'offset') return Number(asked[pagination.offsetParam] ?? 0) + received;
+    if (pagination.kind === 'offset') {
+      const { offsetParam, first = 0 } = pagination;
+      return Number(asked[offsetParam] ?? first) - first + received;
+    }
     if (pagination.kind !== 'page') return position.shown + received;
-    const { pageParam, first, sizeParam, maxSize } = pagination;
-    return (Number(asked[pageParam]) - first) * Number(asked[sizeParam ?? ''] ?? maxSize) + received;
+    const { pageParam, first, step = 1, sizeParam, maxSize } = pagination;
+    return ((Number(asked[pageParam]) - first) / step) * Number(asked[sizeParam ?? ''] ?? maxSize) + received;
   }
 
   function doubted(position: CutPosition, isFull: boolean): paging.Advance {

@@ -194,7 +194,7 @@ export function walkToEnd<Own extends OwnPosition>(
     if (isNew && look.found === 'nothing') return goLook(position, { ...next, found: 'again' });
     const wanted = position.furthest < storedRows ? missesBeforeDeletes : fewestMisses;
     const isEnough = missed >= wanted * look.length || isGapless() || (isCounted(position) && !isNew);
-    const isOver = page.hasMore === false || (to >= storedRows && isEnough);
+    const isOver = page.hasMore === false || (to >= storedRows && isEnough && !leadsOn(page));
     if (isOver || missed >= mostMisses * look.length) {
       const doubt = isOver
         ? look.isRepeated
@@ -218,8 +218,10 @@ export function walkToEnd<Own extends OwnPosition>(
   }
 
   /** Whether the page that seems to be the last is known to be the last. */
-  function isSettled(position: Own, { hasMore, added, seen }: ListedPage, kind: Proof['kind']): boolean {
+  function isSettled(position: Own, page: ListedPage, kind: Proof['kind']): boolean {
+    const { hasMore, added, seen } = page;
     if (hasMore === false) return true;
+    if (leadsOn(page)) return false;
     const shown = shownBy(position);
     if (walk.behind(position).row < storedRows || (position.total ?? 0) > shown) return false;
     // A total that is too low may agree with a short page in the middle.
@@ -333,6 +335,11 @@ function straysOf({ recent, hasAskedAgain }: PagesSoFar, { received, added, mark
   // Rows that came in front push those read last into sight again, and no others.
   const isPushed = head > 0 && recent.slice(-newestKept).includes(markAt(head - 1));
   return Math.max(0, received - added - (isPushed ? head : 0));
+}
+
+/** The answer says that more follows, and has left out all records of its own page. */
+function leadsOn({ hasMore, received }: ListedPage): boolean {
+  return hasMore === true && received === 0;
 }
 
 function isFirst({ pages, look }: PagesSoFar): boolean {

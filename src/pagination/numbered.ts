@@ -17,11 +17,10 @@ type NumberedRules = Extract<Entity['pagination'], { kind: 'page' }>;
 
 /** Completeness rests on a fixed order, or on a total: see `numberedPagination`. */
 export function numberedStyle(rules: NumberedRules): paging.PaginationStyle {
-  const { flagKeys } = rules;
   return {
     restsOnOrder: true,
     walk: (listing) => numberedPagination(rules, listing),
-    readNext: (answer) => (flagKeys.length === 0 ? null : paging.readFlag(flagKeys, answer)),
+    readNext: (answer) => paging.readFlag(rules, answer),
   };
 }
 
@@ -39,10 +38,10 @@ export function numberedStyle(rules: NumberedRules): paging.PaginationStyle {
  */
 function numberedPagination(rules: NumberedRules, listing: paging.Listing): paging.Pagination {
   const { pageLengths } = listing;
-  const { pageParam, first, sizeParam } = rules;
+  const { pageParam, first, step = 1, sizeParam } = rules;
   /** Parameters that ask for a page, counted from 0, of so many records. */
   const ask = (page: number, size: number): Params => ({
-    [pageParam]: first + page,
+    [pageParam]: first + page * step,
     ...(sizeParam === null ? {} : { [sizeParam]: size }),
   });
 

@@ -21,7 +21,7 @@ export function offsetStyle(rules: OffsetRules): paging.PaginationStyle {
   return {
     restsOnOrder: true,
     walk: (listing) => offsetPagination(rules, listing),
-    readNext: () => null,
+    readNext: (answer) => paging.readFlag(rules, answer),
   };
 }
 
@@ -32,10 +32,14 @@ export function offsetStyle(rules: OffsetRules): paging.PaginationStyle {
  * ahead of the walk: with a fixed order the unbroken seam is a proof.
  */
 function offsetPagination(rules: OffsetRules, listing: paging.Listing): paging.Pagination {
-  const { maxSize, offsetParam, sizeParam } = rules;
+  const { maxSize, offsetParam, sizeParam, first = 0 } = rules;
+  const ask = (offset: number, size: number) => ({
+    ...(sizeParam === null ? {} : { [sizeParam]: size }),
+    [offsetParam]: first + offset,
+  });
   const walk = {
     begin: () => offsetPosition.parse({ kind: 'offset', offset: 0, size: maxSize }),
-    request: ({ offset, size }: OffsetPosition) => ({ [sizeParam]: size, [offsetParam]: offset }),
+    request: ({ offset, size }: OffsetPosition) => ask(offset, size),
     advance: (position: OffsetPosition, page: ListedPage, isFurther: boolean): paging.Advance => {
       const step =
         position.pages === 0
@@ -54,7 +58,7 @@ function offsetPagination(rules: OffsetRules, listing: paging.Listing): paging.P
       return { known: furthest, row: offset + Math.min(size, whole), length };
     },
     windowAt: ({ size }: OffsetPosition, row: number, length: number) => ({
-      params: { [sizeParam]: Math.max(size, length), [offsetParam]: row },
+      params: ask(row, Math.max(size, length)),
       from: row,
       to: row + length,
     }),
@@ -62,7 +66,9 @@ function offsetPagination(rules: OffsetRules, listing: paging.Listing): paging.P
     halve: (position: OffsetPosition) => {
       const size = Math.floor(position.size / 2);
       // Below that a page could bring nothing new.
-      return size < 2 ? null : { ...position, size, longest: Math.min(size, position.longest), before: 0 };
+      return size < 2 || sizeParam === null
+        ? null
+        : { ...position, size, longest: Math.min(size, position.longest), before: 0 };
     },
   };
   return walkToEnd(offsetPosition, walk, listing, rules);
@@ -77,13 +83,16 @@ function nextFirst(
 ): Step {
   const { received } = page;
   const known = paging.noteLength(pageLengths, position.size, page.seen);
-  if (received === 0) return endOf({ ...position, isSingle: true }, page, isOrdered);
+  const { total } = position;
+  if (received === 0 || (page.hasMore === false && (total === null || total <= received))) {
+    return endOf({ ...position, isSingle: true }, page, isOrdered);
+  }
   // Stored rows of the listing existed once: a page that shows fewer of them may have been cut. Unless the service
   // documents it, a total may count the page alone: then the largest pages are where the service cuts them.
   const isTotalSure = totalCountsListing === true || received < known.records;
   const isAll = isTotalSure && isAllOf(position, page);
   const isShort = paging.isLastByLength(pageLengths, page.seen, known, { size: position.size, honoursSize });
-  return received >= storedRows && (isAll || isShort)
+  return received >= storedRows && page.hasMore !== true && (isAll || isShort)
     ? endOf({ ...position, isSingle: true }, page, isOrdered, !isAll)
     : { kind: 'continue', position: { ...stepForward(position, page), isSingle: true } };
 }
@@ -118,16 +127,19 @@ function nextLater(
     ...stepForward(position, page),
     isSingle: position.isSingle && isTailOf(position, page),
   };
-  if (received < known.records && isAllOf(position, page)) return endOf(next, page, isOrdered);
+  const isLast = page.hasMore === false && (position.total ?? 0) <= shownBy(position);
+  const isAll = received < known.records && page.hasMore !== true && isAllOf(position, page);
+  if (isLast || isAll) return endOf(next, page, isOrdered);
   const hasNewKey = page.seen.marks.some((_, index) => !recent.has(page.markAt(index)));
   // Noted before the length is judged: once more has come after a page, a page as long does not end a walk.
   const followed = hasNewKey ? noteMore(position, pageLengths) : {};
-  const isShort = paging.isLastByLength(pageLengths, page.seen, known, {
+  const isByLength = paging.isLastByLength(pageLengths, page.seen, known, {
     size,
     // In the middle of a listing a page may be short because the service has left records out of it.
     honoursSize: honoursSize === true && (gaps === 'never' || !hasNewKey),
     isLater: hasNewKey,
   });
+  const isShort = isByLength && page.hasMore !== true;
   if (hasNewKey && isShort) return { ...endOf(next, page, isOrdered, true), ...followed };
   // A full page of known records may end just where unread ones begin.
   if (hasNewKey || received >= known.records || !endsWhereTheWalkStands(position, page)) {

@@ -161,12 +161,12 @@ type LastRecordPosition = z.infer<typeof lastRecordPosition>;
 
 /** A field of a page's last record is the token of the next one; the answer's flag, or an empty page, is the end. */
 export function lastRecordStyle(rules: LastRecordRules): paging.PaginationStyle {
-  const { field, flagKeys, tokenType } = rules;
+  const { field, tokenType } = rules;
   return {
     restsOnOrder: false,
     walk: (listing) => lastRecordPagination(rules, listing),
     readNext: (answer, lastRecord) => {
-      const flag = paging.readFlag(flagKeys, answer);
+      const flag = paging.readFlag(rules, answer) ?? { hasMore: null, token: null };
       if ('fault' in flag) return flag;
       const last = flag.hasMore === false ? undefined : lastRecord();
       if (last === undefined) return flag;

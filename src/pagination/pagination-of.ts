@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import type { Params } from '../core/records.ts';
 import type { Entity, Pagination as PaginationRules } from '../definitions/definition.ts';
-import type { Partition } from '../sinks/partition.ts';
+import type { Partition, Position } from '../sinks/partition.ts';
 import * as paging from './pagination.ts';
 import {
   cutPagination,
@@ -40,7 +40,7 @@ export function paginationOf(
   const { incremental, pagination } = entity;
   const isOrdered = entity.order !== null || entity.growsOnly;
   const listing = { ...ofEntity, isOrdered, growsOnly: entity.growsOnly };
-  const style = styleOf(pagination);
+  const style = withFirstParams(styleOf(pagination), pagination);
   const { cut } = entity;
   const whole = (storedRows: number): paging.Pagination => style.walk({ ...listing, storedRows });
   const mayBeCut = (walk: paging.Pagination, isDown = false): paging.Pagination =>
@@ -64,6 +64,26 @@ export function paginationOf(
     case 'newestFirst':
       return mayBeCut(newestFirstPagination(whole(0), sinceMs), true);
   }
+}
+
+/** Sends the parameters of the first page with it: the page that no token, or the lowest number, asks for. */
+function withFirstParams(style: paging.PaginationStyle, pagination: PaginationRules): paging.PaginationStyle {
+  if (pagination.kind === 'single' || pagination.firstParams === undefined) return style;
+  const { firstParams } = pagination;
+  const isFirst = (asked: Params): boolean => {
+    if (pagination.kind === 'offset') return asked[pagination.offsetParam] === (pagination.first ?? 0);
+    if (pagination.kind === 'page') return asked[pagination.pageParam] === pagination.first;
+    return asked[pagination.tokenParam] === undefined;
+  };
+  const walk = (listing: paging.Listing): paging.Pagination => {
+    const plain = style.walk(listing);
+    const request = (position: Position): Params => {
+      const asked = plain.request(position);
+      return isFirst(asked) ? { ...firstParams, ...asked } : asked;
+    };
+    return { ...plain, request };
+  };
+  return { ...style, walk };
 }
 
 export function sortParams(entity: Entity, reading: Reading): Params {
@@ -116,7 +136,7 @@ function singleStyle({ flagKeys }: Extract<PaginationRules, { kind: 'single' }>)
         },
       }),
     readNext: (answer) => {
-      if (flagKeys !== undefined) return flagKeys.length === 0 ? null : paging.readFlag(flagKeys, answer);
+      if (flagKeys !== undefined) return paging.readFlag({ flagKeys }, answer);
       const sign = paging.readSignOfMore(answer);
       return sign === null ? null : { hasMore: true, token: null, sign };
     },

@@ -363,8 +363,22 @@ function placesOf({ metadata, result }: PageAnswer): readonly JsonObject[] {
   return places.filter((place) => isJsonObject(place));
 }
 
-/** Reads from an answer, by its keys alone, whether more pages follow; `hasMore` null: it does not say. */
-export function readFlag(flagKeys: readonly string[], answer: PageAnswer): NextPage | UnreadableNext {
+/** The keys by which an answer says that more follows, or (`doneKeys`) that nothing does. */
+export interface Flags {
+  readonly flagKeys?: readonly string[] | undefined;
+  readonly doneKeys?: readonly string[] | undefined;
+}
+
+/**
+ * Reads from an answer, by its keys alone, whether more pages follow; `hasMore` null: it does not say. Null: the
+ * definition names no keys.
+ */
+export function readFlag(
+  { flagKeys = [], doneKeys }: Flags,
+  answer: PageAnswer,
+): NextPage | UnreadableNext | null {
+  if (doneKeys !== undefined) return readDone(doneKeys, answer);
+  if (flagKeys.length === 0) return null;
   for (const place of placesOf(answer)) {
     const flag = firstOf(place, flagKeys);
     if (flag === undefined) continue;
@@ -377,6 +391,17 @@ export function readFlag(flagKeys: readonly string[], answer: PageAnswer): NextP
     };
   }
   return { hasMore: null, token: null };
+}
+
+/** Without the flag of the last page, an answer could be any page. */
+function readDone(doneKeys: readonly string[], answer: PageAnswer): NextPage | UnreadableNext {
+  const value = placesOf(answer)
+    .map((place) => firstOf(place, doneKeys))
+    .find((found) => found !== undefined);
+  const isDone = flagOf(value);
+  if (isDone !== null) return { hasMore: !isDone, token: null };
+  const fault = `expected true or false at ${doneKeys.join(', ')}, by which the last page is known`;
+  return value === undefined ? { fault, isSilent: true } : { fault: `${fault}, got ${kindOf(value)}` };
 }
 
 /** Whether an answer says that its listing is cut; `is` absent: by any value that says something. */
@@ -394,9 +419,14 @@ export function readSignOfMore(answer: PageAnswer): string | null {
 
 /** The next page's token, and the answer's own flag. */
 export function readToken(
-  { flagKeys, tokenKeys }: { readonly flagKeys: readonly string[]; readonly tokenKeys: readonly TokenKey[] },
+  {
+    flagKeys,
+    doneKeys,
+    tokenKeys,
+  }: Flags & { readonly flagKeys: readonly string[]; readonly tokenKeys: readonly TokenKey[] },
   answer: PageAnswer,
 ): NextPage | UnreadableNext {
+  const done = doneKeys === undefined ? null : readDone(doneKeys, answer);
   const meta = isJsonObject(answer.result) ? memberOf(answer.result, 'meta') : undefined;
   for (const place of placesOf(answer)) {
     const keys = place === meta ? [...tokenKeys, 'cursor'] : tokenKeys;
@@ -409,9 +439,12 @@ export function readToken(
       return { fault: `expected true or false at ${flagKeys.join(', ')}, got ${kindOf(flag)}; ${advice}` };
     }
     if (typeof token === 'object' && token !== null) return token;
+    // A token leads on: the flag is not missing because there is nothing.
+    if (done !== null && 'fault' in done) return { fault: done.fault };
     const numbered = memberOf(place, numberedKey) === true ? { isNumbered: true } : {};
-    return { hasMore, token: token ?? null, ...numbered };
+    return { hasMore: done?.hasMore ?? hasMore, token: token ?? null, ...numbered };
   }
+  if (done !== null) return done;
   // Without it the walk would take the page for the last one: a silent gap.
   const keys = [...flagKeys, ...tokenKeys.map(keyOfToken)];
   return { fault: `expected one of ${keys.join(', ')} in connector_metadata`, isSilent: true };

@@ -183,7 +183,8 @@ export function listPage(
       return { records: listing.slice(0, Number.POSITIVE_INFINITY), metadata };
     case 'offset': {
       const size = numberOf(pagination.sizeParam, pagination.maxSize);
-      return { records: listing.slice(numberOf(pagination.offsetParam, 0), size), metadata };
+      const { offsetParam, first = 0 } = pagination;
+      return { records: listing.slice(numberOf(offsetParam, first) - first, size), metadata };
     }
     case 'pageToken': {
       const { tokenParam, sizeParam, maxSize, tokenKeys, flagKeys } = pagination;

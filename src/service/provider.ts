@@ -197,7 +197,9 @@ function pagingOf(metadata: JsonObject, { pagination, cut }: Entity, mask: Recor
   if (key !== undefined) {
     keep(key, (value) => (is === undefined ? Boolean(value) : value === is ? value : null));
   }
-  for (const key of ('flagKeys' in pagination ? pagination.flagKeys : null) ?? []) {
+  const { flagKeys = [], doneKeys = [] } = { flagKeys: [], doneKeys: [], ...pagination };
+  for (const key of doneKeys) keep(key, (value) => flagOf(value) ?? undefined);
+  for (const key of flagKeys) {
     // The number or the address of the next page says no more than that there is one.
     keep(key, (value) => (value === null ? null : (flagOf(value) ?? value !== '')));
   }

@@ -450,8 +450,10 @@ function takenParams(entity: Entity): ReadonlyMap<string, string> {
 export function walkParams(entity: Entity): ReadonlyMap<string, string> {
   const taken = (names: Iterable<string>, why: string) => [...names].map((name) => [name, why] as const);
   const paging = pagingParams(entity.pagination).map(({ name }) => name);
+  const { firstParams = {} } = { firstParams: {}, ...entity.pagination };
   return new Map([
     ...taken(paging, 'is set page by page; leave it out'),
+    ...taken(Object.keys(firstParams), 'is sent with the first page; leave it out'),
     ...taken(Object.keys(entity.fixedParams), 'is fixed by the definition; leave it out'),
     ...taken(
       Object.keys(entity.order?.params ?? {}),

@@ -131,7 +131,13 @@ async function orNull<T>(answer: Promise<T>): Promise<T | null> {
   }
 }
 
-const nothing: UpstreamPage = { records: [], metadata: null, serverTime: null, bytes: 0, bodyBytes: 0 };
+const nothing: UpstreamPage = {
+  records: [],
+  metadata: { [emptyKey]: 'nothing' },
+  serverTime: null,
+  bytes: 0,
+  bodyBytes: 0,
+};
 
 /** A page of a network in front of the service does not show the end of a listing. */
 function isBehindTheEnd(error: unknown, { endStatus }: TranslatedCall): boolean {

@@ -122,6 +122,8 @@ ${more}`;
         'by pages with keys and an end',
         `${byPage}, flagKeys: [a.more], totalKeys: [b.total], honoursSize: true, end: { status: 404 }`,
       ],
+      ['by pages from 100 in steps of 5', 'kind: page, pageParam: page, first: 100, step: 5, maxSize: 50'],
+      ['by offsets from 1', 'kind: offset, offsetParam: page, first: 1, sizeParam: null, maxSize: 50'],
       ['by the last record', byLast],
       ['by a path in the last record', byLast.replace('field: id', 'field: page.cursor')],
       ['by a token in an object', `${byToken}, tokenKeys: [next.offset]`],
@@ -137,7 +139,14 @@ ${more}`;
     itRefuses('by pages is refused', definition(byPage, ''), {
       'kind: page, → kind: pages,':
         'pagination.kind: expected kind: offset, page, pageToken, lastRecord or single',
-      'first: 1 → first: 2': 'pagination.first: expected at most 1, got 2',
+      'first: 1 → first: 1001': 'pagination.first: expected at most 1000, got 1001',
+      'first: 1 → first: 1, step: 50': 'pagination.step: expected another number than maxSize',
+      'maxSize: 50 → maxSize: 50, flagKeys: [more], doneKeys: [done]':
+        'pagination.doneKeys: expected flagKeys or doneKeys, not both',
+      'maxSize: 50 → maxSize: 50, firstParams: { page: 1 }':
+        'pagination.firstParams.page: is set by the pagination: leave it out',
+      'maxSize: 50 → maxSize: 50, firstParams: { mode: all }':
+        'pagination.firstParams.mode: mode: no such parameter',
       'pageParam: page → pageParam: after':
         'pagination.pageParam: expected a list parameter of type integer, after is of type string',
       'sizeParam: size → sizeParam: page':
@@ -147,7 +156,7 @@ ${more}`;
       'maxSize: 50 → maxSize: 50, end: 404': 'pagination.end: expected repeats, or { status: 404 }',
       'maxSize: 50 → maxSize: 50, tokenKeys: [next]': 'pagination.tokenKeys: unknown key',
       'maxSize: 50 → maxSize: 50, flagKeys: [more], totalKeys: [more]':
-        'pagination: more is named twice among totalKeys, flagKeys and tokenKeys',
+        'pagination: more is named twice among totalKeys, flagKeys, doneKeys and tokenKeys',
       'maxSize: 50 → maxSize: 50, totalKeys: [a..b]': 'pagination.totalKeys.0: expected names joined by dots',
       [`${params} → ${and('kind: since')}`]:
         'incremental: expected an order, or growsOnly: pages by page prove nothing without one',
@@ -176,7 +185,7 @@ ${more}`;
 
     itRefuses('by a token is refused', definition(byToken, ''), {
       "tokenParam: after → tokenParam: after, tokenKeys: [{ key: next, param: 'page[after]' }], flagKeys: [next]":
-        'pagination: next is named twice among totalKeys, flagKeys and tokenKeys',
+        'pagination: next is named twice among totalKeys, flagKeys, doneKeys and tokenKeys',
       'tokenParam: after → tokenParam: after, tokenKeys: [{ key: next }]':
         "pagination.tokenKeys.0: expected a key, or { key: links.next, param: 'page[cursor]' }",
       "tokenParam: after → tokenParam: after, tokenKeys: [{ key: next, param: 'a b' }]":

@@ -332,7 +332,7 @@ describe('a key of an answer', () => {
     [{ next: 1 }, true],
     [{}, null],
   ])('says by the next page in %j whether it exists', (metadata, hasMore) => {
-    expect(readFlag(['next'], { metadata, result: [] })).toEqual({ hasMore, token: null });
+    expect(readFlag({ flagKeys: ['next'] }, { metadata, result: [] })).toEqual({ hasMore, token: null });
   });
 
   it.each<[JsonValue, boolean | null]>([
@@ -359,7 +359,7 @@ describe('a key of an answer', () => {
   });
 
   it('that leads to an object is no flag', () => {
-    expect(readFlag(['next'], { metadata: { next: {} }, result: [] })).toHaveProperty('fault');
+    expect(readFlag({ flagKeys: ['next'] }, { metadata: { next: {} }, result: [] })).toHaveProperty('fault');
   });
 
   it('leads to a total', () => {
