@@ -2,7 +2,7 @@ import { SyncError, usage } from '../core/errors.ts';
 import { isJsonObject, type JsonValue } from '../core/json.ts';
 import type { RunId } from '../core/names.ts';
 import { addCounts, noCounts, type PageCounts } from '../core/records.ts';
-import type { Entity } from '../definitions/definition.ts';
+import { onlyText, type Entity } from '../definitions/definition.ts';
 import { compilePrepare, isOfKind, isPartial, recordShape } from '../engine/prepare/prepare-record.ts';
 import { compileExplode } from '../engine/prepare/prepare-page.ts';
 import { knownSchema, type SchemaPolicies } from '../engine/prepare/schema-policy.ts';
@@ -128,11 +128,11 @@ export async function askedRecord(target: EntityTarget, texts: readonly string[]
  */
 function placeRecord(entity: Entity, { fields }: RecordKey, stored: StoredFields | null) {
   const placed: Record<string, JsonValue> = {};
-  const { parents, recursive } = entity;
+  const { parents, recursive, inject: own } = entity;
   const ofTree =
     recursive === null ? [] : [recursive.rootField, recursive.depthField, recursive.positionField];
-  const ofParents = parents.flatMap(({ inject }) => [...inject.keys()]);
-  for (const name of new Set([...ofParents, ...ofTree])) {
+  const ofListing = [...own.keys(), ...parents.flatMap(({ inject }) => [...inject.keys()])];
+  for (const name of new Set([...ofListing, ...ofTree])) {
     const value = fields.get(name) ?? stored?.get(name) ?? null;
     if (value !== null) placed[name] = value;
     // A tree's fields are in every row; of several ways to an entity each fills in its own.
@@ -152,8 +152,8 @@ function readRefetched(
   answer: JsonValue,
 ): readonly EntityRows[] {
   const { only, explodedTable } = entity;
-  if (only !== null && !isOfKind(entity, answer)) {
-    throw unusable(entity, `a record whose ${only.field} is ${only.value}`, 'one of another kind');
+  if (!isOfKind(entity, answer)) {
+    throw unusable(entity, `a record whose ${onlyText(only)}`, 'one of another kind');
   }
   if (isPartial(entity, answer)) {
     throw unusable(entity, `a record with ${entity.whole.join(', ')}`, 'only a part of it');

@@ -17,8 +17,16 @@ export function isJsonArray(value: JsonValue | undefined): value is readonly Jso
   return Array.isArray(value);
 }
 
+/** A record as its definition names its members: renamed, and filled from paths in it. */
+export function readMembers(
+  object: JsonObject,
+  { rename, at }: Readonly<Record<'rename' | 'at', ReadonlyMap<string, string>>>,
+): JsonObject {
+  return withMembersAt(renamedMembers(object, rename), at);
+}
+
 /** Renames members by `rename`. A member whose new name another one has keeps its own: nothing is lost. */
-export function renamedMembers(object: JsonObject, rename: ReadonlyMap<string, string>): JsonObject {
+function renamedMembers(object: JsonObject, rename: ReadonlyMap<string, string>): JsonObject {
   if (rename.size === 0) return object;
   const keepsName = (name: string): boolean => Object.hasOwn(object, name) && !rename.has(name);
   const members = Object.entries(object).map(([name, value]) => {
@@ -26,6 +34,27 @@ export function renamedMembers(object: JsonObject, rename: ReadonlyMap<string, s
     return [to !== name && keepsName(to) ? name : to, value] as const;
   });
   return Object.fromEntries(members);
+}
+
+/**
+ * Fills members from paths in the object: member -> path. A member of the object's own with another value stays, as
+ * `<member>_in_record`; where there is nothing at the path, nothing is filled.
+ */
+function withMembersAt(object: JsonObject, at: ReadonlyMap<string, string>): JsonObject {
+  let filled = object;
+  for (const [name, path] of at) filled = withMember(filled, name, valueAtKey(object, path));
+  return filled;
+}
+
+/** Sets a member in a copy of the object, and keeps another value that it had. */
+export function withMember(object: JsonObject, name: string, value: JsonValue | undefined): JsonObject {
+  const own = memberOf(object, name);
+  if (value === undefined || (own !== undefined && writeJson(own) === writeJson(value))) return object;
+  const others = Object.entries(object).filter(([other]) => other !== name);
+  let ownName = `${name}_in_record`;
+  while (Object.hasOwn(object, ownName)) ownName += '_';
+  const kept = own === undefined || own === null ? [] : [[ownName, own] as const];
+  return Object.fromEntries([...kept, ...others, [name, value]]);
 }
 
 /** An own member; undefined where there is none, even if its prototype has one. */

@@ -1,5 +1,7 @@
 import { isConnectorName } from '../core/names.ts';
 import type { FieldType } from '../core/records.ts';
+import { buildAction, pagingParams } from './definition.ts';
+import { checkParams } from './params.ts';
 import { checkActions, checkReading } from './reading-check.ts';
 import {
   checkKey,
@@ -33,6 +35,8 @@ export function checkDefinition(file: DefinitionFile, note: Note): void {
     checkExplode(check);
     checkRecursive(check);
     checkReading(check);
+    checkOnly(check, file.settings);
+    checkEach(check, file.settings);
     checkSearchable(check);
     checkDescribed(check);
   }
@@ -62,12 +66,16 @@ function checkFields(check: EntityCheck): void {
     for (const name of [field, ...revealed]) check.field(['reveals', field], name);
   }
   checkRenamed(check);
+  for (const [field, path] of Object.entries(entity.at ?? {})) {
+    check.field(['at', field], field);
+    if (path.split('.')[0] === field) check.note(['at', field], 'expected a path in another member');
+    if ([entity, ...entity.parents].some(({ inject = {} }) => Object.hasOwn(inject, field))) {
+      check.note(['at', field], `${field} is filled in from the listing: leave one of them out`);
+    }
+  }
   checkLater(check);
   checkRecords(check);
-  for (const where of ['order', 'only'] as const) {
-    const name = entity[where]?.field;
-    if (name !== undefined) check.field([where, 'field'], name);
-  }
+  if (entity.order !== null) check.field(['order', 'field'], entity.order.field);
 }
 
 function checkVolatile({ entity, note, field }: EntityCheck, path: string, at: YamlPath): void {
@@ -82,12 +90,14 @@ function checkVolatile({ entity, note, field }: EntityCheck, path: string, at: Y
 }
 
 /** Checks the place of the records in an API's results: the entity's setting, if it has one. */
-function checkRecords({ entity: { records, pagination }, note }: EntityCheck): void {
+function checkRecords({ entity: { records, pagination }, note, field }: EntityCheck): void {
   if (records === undefined) return;
-  const { path, member, isOne } = recordsPlace(records);
+  const { path, members, isOne, map } = recordsPlace(records);
+  const keyInto = map?.keyInto ?? null;
+  if (keyInto !== null) field(['records', 'keyInto'], keyInto, ['string', 'integer']);
   if (isOne && pagination.kind !== 'single') note(['records'], oneIsSingle(pagination));
   if (path.length > 0 || isOne) return;
-  const what = member === null ? 'a path' : 'a path before [*]';
+  const what = members.length === 0 ? 'a path' : 'a path before [*]';
   note(['records'], `expected ${what}: a result that is an array is read as it is`);
 }
 
@@ -180,6 +190,98 @@ function checkSettings({ settings, credentials, upstream, entities }: Definition
   }
 }
 
+/** Checks the conditions for records: each compares a field, or what is in one, with values. */
+function checkOnly(check: EntityCheck, settings: DefinitionFile['settings']): void {
+  const { only } = check.entity;
+  const isList = Array.isArray(only);
+  (isList ? only : [only ?? []].flat()).forEach(({ field, value, values, setting }, index) => {
+    const at = isList ? ['only', index] : ['only'];
+    const [first = '', ...inner] = field.split('.');
+    if (inner.length === 0) check.field([...at, 'field'], field);
+    else check.field([...at, 'field'], first, ['object', 'any']);
+    if ([value, values, setting].filter((one) => one !== undefined).length !== 1) {
+      check.note(at, 'expected value, values or setting, one of them');
+    }
+    if (setting !== undefined) checkSetting(check, setting, settings, [...at, 'setting']);
+  });
+}
+
+/** Checks a setting that decides which records are read: it belongs to the identity of the source. */
+function checkSetting(
+  { note }: EntityCheck,
+  name: string,
+  settings: DefinitionFile['settings'],
+  at: YamlPath,
+): void {
+  const setting = Object.hasOwn(settings, name) ? settings[name] : undefined;
+  if (setting === undefined) note(at, noSuch('setting', name, Object.keys(settings)));
+  else if (setting.secret) note(at, `expected a setting that is not secret: ${name} decides what is read`);
+  else if (!setting.required && setting.default === null) {
+    note(at, `expected ${name} to be required, or to have a default`);
+  }
+}
+
+/** Checks the lists of values that divide the listings: parameters that nothing else fills, of values that fit. */
+function checkEach(check: EntityCheck, settings: DefinitionFile['settings']): void {
+  const { entity, note } = check;
+  const { each = {}, inject = {} } = entity;
+  const list = buildAction(entity.actions.list ?? { params: {}, key: {} });
+  const takenBy = takenParams(entity);
+  for (const [name, values] of Object.entries(each)) {
+    const at = ['each', name];
+    check.param(at, name, ['string', 'integer', 'boolean']);
+    const other = takenBy.get(name);
+    if (other !== undefined) note(at, `is also set by ${other}: it cannot have two values`);
+    if (!Array.isArray(values)) checkSetting(check, values.field, settings, [...at, 'field']);
+    else if (list.params.has(name))
+      checkValues(values, (value) => checkParams(list, { [name]: value }), at, note);
+    if (entity.isKeyless === true && !Object.values(inject).includes(name)) {
+      note(at, 'expected a field of inject that it fills: without a key, equal records would be one');
+    }
+  }
+  if (entity.recursive !== null && Object.keys(each).length > 0) {
+    note(['each'], 'expected no tree: its listings are divided by its records');
+  }
+  for (const [field, name] of Object.entries(inject)) {
+    check.field(['inject', field], field);
+    if (!Object.hasOwn(each, name))
+      note(['inject', field], noSuch('parameter of each', name, Object.keys(each)));
+    if (entity.parents.some((parent) => Object.hasOwn(parent.inject, field))) {
+      note(['inject', field], 'is also filled in by a parent');
+    }
+  }
+}
+
+function checkValues(
+  values: readonly (string | number | boolean)[],
+  problemsWith: (value: string | number | boolean) => readonly string[],
+  at: YamlPath,
+  note: Note,
+): void {
+  values.forEach((value, index) => {
+    for (const message of problemsWith(value)) note([...at, index], message);
+    if (value === '') note([...at, index], 'expected a value, got an empty text');
+    const isSame = (other: unknown): boolean => String(other) === String(value);
+    if (values.findIndex(isSame) !== index) note([...at, index], `${String(value)} is named twice`);
+  });
+}
+
+/** The list parameters that other parts of an entity set, by name. */
+function takenParams({ pagination, fixedParams, order, incremental, window, parents }: EntityFile) {
+  const { firstParams = {} } = { firstParams: {}, ...pagination };
+  const changes = { params: {}, sinceParam: '', ...incremental };
+  return new Map(
+    Object.entries({
+      pagination: [...pagingParams(pagination).map(({ name }) => name), ...Object.keys(firstParams)],
+      fixedParams: Object.keys(fixedParams),
+      order: Object.keys(order?.params ?? {}),
+      incremental: [...Object.keys(changes.params), changes.sinceParam],
+      window: Object.values(window ?? {}),
+      parents: parents.flatMap((parent) => Object.keys(parent.params)),
+    }).flatMap(([by, names]) => names.map((name) => [name, by] as const)),
+  );
+}
+
 /** Checks the service's names that become fields: each field is declared, and none occurs twice. */
 function checkRenamed({ entity: { rename = {} }, note, field }: EntityCheck): void {
   const renamed = Object.values(rename);
@@ -263,7 +365,8 @@ function checkParent(
     if (entity.actions.list?.params[param]?.required === false) {
       note(here, 'expected a required list parameter: only those tell partitions apart');
     }
-    parentField(field, ['params', param]);
+    if (typeof field === 'string') parentField(field, ['params', param]);
+    else parentField(field.path, ['params', param, 'path'], ['string', 'any']);
   }
   checkRequired(check, index);
   for (const [field, param] of Object.entries(inject)) {
@@ -284,8 +387,11 @@ function checkRequired({ entity, note }: EntityCheck, index: number | null): voi
   const filled = index === null ? {} : (entity.parents[index]?.params ?? {});
   const at = index === null ? ['actions', 'list'] : ['parents', index, 'params'];
   for (const [name, { required }] of Object.entries(entity.actions.list?.params ?? {})) {
-    if (required && !Object.hasOwn(filled, name) && !Object.hasOwn(entity.fixedParams, name)) {
-      note(at, `nothing fills the required list parameter ${name}: name it in parents or fixedParams`);
+    if (
+      required &&
+      ![filled, entity.fixedParams, entity.each ?? {}].some((some) => Object.hasOwn(some, name))
+    ) {
+      note(at, `nothing fills the required list parameter ${name}: name it in parents, each or fixedParams`);
     }
   }
 }

@@ -103,6 +103,9 @@ function entity() {
     // Field as the service names it -> field of the file. Applied before anything else reads the record. Without a
     // default, so that definitions without it keep their content hash.
     rename: z.record(z.string(), z.string()).optional(),
+    // Field -> the dotted path in the record, after `rename`, that fills it. A different value of its own stays, as
+    // `<field>_in_record`.
+    at: z.record(z.string(), textAs(pathText)).optional(),
     // The place of the records in the result of an API's `list`, if the result is no array. Without a default, as
     // above.
     records: recordsFile().optional(),
@@ -263,20 +266,50 @@ function readingShape() {
     // Sent with every `list` call (for example a filter that keeps pages and data sources apart). Where the parameter
     // is no object, an object is a time of the clock: see `ClockValue` in `params.ts`.
     fixedParams: params().default({}),
-    // Records whose `field` has another value are of another kind and are filtered.
-    only: strictObject({ field: z.string(), value: z.string() }).nullable().default(null),
+    // Records that do not meet each of these are of another kind and are filtered.
+    only: z
+      .union([onlyFile(), z.array(onlyFile()).min(1)], {
+        error: 'expected { field: path, value: 1 }, with value, values or setting, or a list of these',
+      })
+      .nullable()
+      .default(null),
+    // List parameter -> its values, each of which has a listing; or the setting that lists them, by commas.
+    each: z
+      .record(
+        z.string(),
+        z.union([z.array(scalar()).min(1), strictObject({ field: z.string() })], {
+          error: 'expected a list of texts, numbers or booleans, or { field: setting }',
+        }),
+      )
+      .optional(),
+    // Field -> the parameter of `each` that fills it.
+    inject: z.record(z.string(), z.string()).optional(),
     // Ways to find this entity's partitions; empty for a root entity.
     parents: z.array(parent()).default([]),
     recursive: recursive().nullable().default(null),
   };
 }
 
+/** `field`: a dotted path; `setting`: its text is the value; `not`: of the others. */
+function onlyFile() {
+  return strictObject({
+    field: textAs(pathText),
+    value: scalar().optional(),
+    values: z.array(scalar()).min(1).optional(),
+    setting: z.string().optional(),
+    not: z.literal(true).optional(),
+  });
+}
+
+function scalar() {
+  return z.union([z.string(), z.number(), z.boolean()]);
+}
+
 function cut() {
-  const scalar = z.union([z.string(), z.number(), z.boolean()]);
   return strictObject({
     // The key of `connector_metadata` that marks a listing as cut; `is` absent: any value except null, false, 0 and an
     // empty text does.
-    sign: strictObject({ key: textAs(pathText), is: scalar.optional() }).optional(),
+    sign: strictObject({ key: textAs(pathText), is: scalar().optional() }).optional(),
     // The most records that a listing returns.
     maxResults: z.int().min(1).max(1_000_000_000).optional(),
     // Parameters that sort by the field of `order` in the opposite direction.
@@ -331,10 +364,21 @@ function parent() {
     ],
     { error: 'expected kind: in, notIn or present' },
   );
+  // One of the parts of a text: the first is 0, the last -1.
+  const parentPart = strictObject({
+    path: textAs(pathText),
+    split: z.string().min(1).max(10),
+    part: z.int().min(-50).max(50),
+  });
   return strictObject({
     entity: z.string(),
     // Child's `list` parameter -> field of the parent record.
-    params: z.record(z.string(), textAs(pathText)),
+    params: z.record(
+      z.string(),
+      z.union([textAs(pathText), parentPart], {
+        error: "expected a path such as id, or { path: links.self, split: '/', part: -1 }",
+      }),
+    ),
     // Child's field -> `list` parameter that fills it. Key parts among them always come from the partition.
     inject: z.record(z.string(), z.string()).default({}),
     // Only parents that meet one of these have children; empty: all do.

@@ -105,6 +105,7 @@ function buildEntity(name: EntityName, file: EntityFile, list: ListRequestFile |
     ],
     fields: mapOf(file.fields),
     rename: mapOf(file.rename ?? {}),
+    at: mapOf(file.at ?? {}),
     /** The place of the records in an API's answer; null: its result is their array. */
     records: file.records === undefined ? null : recordsPlace(file.records),
     /** Forms that stand for an empty array in an API's answer; null: the definition names none. */
@@ -124,12 +125,7 @@ function buildEntity(name: EntityName, file: EntityFile, list: ListRequestFile |
     cut: file.cut ?? null,
     /** False: the totals in answers are wrong and are not used. */
     trustsTotal: totals === 'trust',
-    parents: file.parents.map((parent) => ({
-      ...parent,
-      entity: entityName(parent.entity),
-      params: mapOf(parent.params),
-      inject: mapOf(parent.inject),
-    })),
+    ...buildListings(file),
     recursive: recursive && {
       ...recursive,
       skipTypes: new Set(recursive.skipTypes),
@@ -143,6 +139,41 @@ function buildEntity(name: EntityName, file: EntityFile, list: ListRequestFile |
     mask: noMask,
   };
 }
+
+/** The listings of an entity, and which of their records are its own. */
+function buildListings(file: EntityFile) {
+  return {
+    only: [file.only ?? []].flat().map(({ field, value, values, setting = null, not = false }) => {
+      const fixed: readonly Scalar[] | null = values ?? (value === undefined ? null : [value]);
+      return { field, values: fixed, setting, isNot: not };
+    }),
+    /** By list parameter. The values of a setting are null before `withSettings`. */
+    each: mapOf(file.each ?? {}, (given) => {
+      const values: readonly Scalar[] | null = Array.isArray(given) ? given : null;
+      return { values, setting: Array.isArray(given) ? null : given.field };
+    }),
+    inject: mapOf(file.inject ?? {}),
+    parents: file.parents.map((parent) => ({
+      ...parent,
+      entity: entityName(parent.entity),
+      params: mapOf(parent.params, parentPath),
+      /** By list parameter: the part of the parent's text that fills it. */
+      parts: new Map(
+        Object.entries(parent.params).flatMap(([name, value]) =>
+          typeof value === 'string' ? [] : [[name, value] as const],
+        ),
+      ),
+      inject: mapOf(parent.inject),
+    })),
+  };
+}
+
+/** The place of the value, or of the text that has it, in the record of a parent. */
+export function parentPath(value: EntityFile['parents'][number]['params'][string]): string {
+  return typeof value === 'string' ? value : value.path;
+}
+
+type Scalar = string | number | boolean;
 
 function referenceOf(target: string): { readonly entity: EntityName; readonly field: string } {
   const [entity = '', field = ''] = target.split('.');
@@ -242,6 +273,58 @@ function sortedJson(value: object): string {
   );
 }
 
+/**
+ * The definition with the texts of settings where its lists of values and its filters name them. `given`: of a
+ * connector; without one the default of the setting counts.
+ */
+export function withSettings(
+  definition: Definition,
+  given: ReadonlyMap<string, { readonly reveal: () => string }>,
+): Definition {
+  const named = <Rule extends { readonly setting: string | null }>(
+    rule: Rule,
+    read: (text: string) => readonly string[],
+  ) => {
+    const name = rule.setting ?? '';
+    const text = given.get(name)?.reveal() ?? definition.settings.get(name)?.setting?.default ?? null;
+    return rule.setting === null || text === null ? rule : { ...rule, values: read(text) };
+  };
+  const listed = (text: string): readonly string[] => [...new Set(text.split(',').map((one) => one.trim()))];
+  const isNamed = (entity: Entity): boolean =>
+    [...entity.only, ...entity.each.values()].some(({ setting }) => setting !== null);
+  if (![...definition.entities.values()].some(isNamed)) return definition;
+  const entities = new Map(
+    [...definition.entities].map(([name, entity]): [EntityName, Entity] => {
+      if (!isNamed(entity)) return [name, entity];
+      const each = new Map([...entity.each].map(([param, rule]) => [param, named(rule, listed)] as const));
+      return [name, { ...entity, each, only: entity.only.map((rule) => named(rule, (text) => [text])) }];
+    }),
+  );
+  return { ...definition, entities };
+}
+
+/** The values of a filter or a list of values. Throws DEFINITION_INVALID for those of a setting without one. */
+export function valuesOf(
+  entity: EntityName,
+  { values, setting }: Pick<Entity['only'][number], 'values' | 'setting'>,
+): readonly Scalar[] {
+  if (values !== null) return values;
+  throw new SyncError(
+    `${entity} is read by the setting ${setting ?? ''}, which has no value here: only a connector with credentials or settings of its own gives one.`,
+    { code: 'DEFINITION_INVALID', recovery: 'stop' },
+  );
+}
+
+/** `kind is card and state is not closed`. */
+export function onlyText(only: Entity['only']): string {
+  return only
+    .map(({ field, values, setting, isNot }) => {
+      const wanted = values?.join(' or ') ?? `the setting ${setting ?? ''}`;
+      return `${field} is ${isNot ? 'not ' : ''}${wanted}`;
+    })
+    .join(' and ');
+}
+
 const served = new WeakMap<Definition, Definition>();
 
 /** The definition as a Connector Execution API offers it: without the actions that only the service itself has. */
@@ -284,9 +367,10 @@ function buildPagination(entity: EntityFile) {
 }
 
 /** The field is all of the key that the way to the listing does not fill. */
-export function isUniqueInListing(field: string, { key, parents }: EntityFile): boolean {
+export function isUniqueInListing(field: string, { key, parents, inject: own = {} }: EntityFile): boolean {
   const isFilled = (part: string): boolean =>
-    parents.length > 0 && parents.every(({ inject }) => Object.hasOwn(inject, part));
+    Object.hasOwn(own, part) ||
+    (parents.length > 0 && parents.every(({ inject }) => Object.hasOwn(inject, part)));
   return key.includes(field) && key.every((part) => part === field || isFilled(part));
 }
 

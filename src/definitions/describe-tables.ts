@@ -40,13 +40,14 @@ export function describeTables(entity: Entity, parents: readonly EntityName[]): 
 function joinsOf(entity: Entity, chosen: readonly EntityName[]): readonly TableJoin[] {
   const joins = entity.parents
     .filter((parent) => chosen.includes(parent.entity))
-    .map(({ entity: parent, inject, params }): TableJoin => {
+    .map(({ entity: parent, inject, params, parts }): TableJoin => {
       const pairs = [...inject].flatMap(([column, param]) => {
         const field = params.get(param);
         return field === undefined ? [] : [[column, field] as const];
       });
-      // Members of an object have no column.
-      if (pairs.some(([, field]) => field.includes('.'))) return { columns: [], parent, parentColumns: [] };
+      // Members of an object, and parts of a text, have no column.
+      if (parts.size > 0 || pairs.some(([, field]) => field.includes('.')))
+        return { columns: [], parent, parentColumns: [] };
       return {
         columns: pairs.map(([column]) => column),
         parent,

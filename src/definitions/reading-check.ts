@@ -187,9 +187,7 @@ function checkSize({ note }: EntityCheck, list: Action, pagination: PaginationFi
 
 /** Checks that page numbers count pages: where pages change their size, rows between them would not be met. */
 function checkStep({ entity: { pagination }, note }: EntityCheck): void {
-  if (pagination.kind !== 'page' || (pagination.step ?? 1) === 1 || pagination.step !== pagination.maxSize) {
-    return;
-  }
+  if (pagination.kind !== 'page' || pagination.step !== pagination.maxSize) return;
   const message = 'expected another number than maxSize: a parameter that counts records is kind: offset';
   note([...at, 'step'], message);
 }
@@ -215,7 +213,7 @@ function checkTokenField({ entity, note, field: checkField }: EntityCheck, path:
   if (entity.ignored.includes(first)) return;
   const types = rest.length > 0 ? ['object', 'any'] : ['string', 'integer', 'any'];
   checkField(here, first, types);
-  const filled = entity.parents.find(({ inject }) => Object.hasOwn(inject, first));
+  const filled = [entity, ...entity.parents].find(({ inject = {} }) => Object.hasOwn(inject, first));
   if (fieldType(entity, first) === undefined || filled === undefined) return;
   const message = `expected a field that differs from record to record, ${first} is filled in from the listing`;
   note(here, message);
@@ -394,10 +392,14 @@ function checkUnlisted(check: EntityCheck): void {
 
 /** Checks `whole`: the fields that prove a record complete must come with the record itself. */
 function checkWhole({ entity, note, field }: EntityCheck): void {
-  const { recursive, parents } = entity;
+  const { recursive, parents, inject: own = {} } = entity;
   const ofTree =
     recursive === null ? [] : [recursive.rootField, recursive.depthField, recursive.positionField];
-  const filledIn = new Set([...ofTree, ...parents.flatMap(({ inject }) => Object.keys(inject))]);
+  const filledIn = new Set([
+    ...ofTree,
+    ...Object.keys(own),
+    ...parents.flatMap(({ inject }) => Object.keys(inject)),
+  ]);
   entity.whole.forEach((name, index) => {
     field(['whole', index], name);
     if (!filledIn.has(name)) return;

@@ -1,4 +1,4 @@
-import type { Place } from './check-names.ts';
+import { checkDeclared, type Place } from './check-names.ts';
 import { checkParam } from './params.ts';
 import type { DefinitionFile, EntityFile } from './definition-file.ts';
 import { buildAction, type Action, type Param } from './definition.ts';
@@ -277,6 +277,11 @@ function checkEntityRequests(
   }
   if (list !== undefined) {
     checkPaging(list, entity.pagination, place.at('list'));
+    const { map } = recordsPlace(list.records);
+    if (map !== null && map.keyInto !== null) {
+      const note = (message: string): void => place.note(message, 'list', 'records', 'keyInto');
+      checkDeclared('field', entity.fields, map.keyInto, note, ['string', 'integer']);
+    }
     checkKept(check, list, place.at('list', 'paging', 'keep'));
     const { key } = entity.cut?.sign ?? {};
     const { doneKeys } = { doneKeys: undefined, ...entity.pagination };

@@ -1,7 +1,9 @@
 import { isLikeGlob, type EntityName } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
-import type { Definition, Entity } from '../definitions/definition.ts';
-import { usage } from '../core/errors.ts';
+import type { JsonValue } from '../core/json.ts';
+import { valuesOf, type Definition, type Entity } from '../definitions/definition.ts';
+import { checkParam, convertValue } from '../definitions/params.ts';
+import { SyncError, usage } from '../core/errors.ts';
 
 /** Reading of one entity: a walk per variant of its parameters, and the parents that lead to it. */
 export interface ChosenEntity {
@@ -42,6 +44,44 @@ export type ChosenEntities = ReadonlyMap<EntityName, ChosenEntity>;
 export function isFiltered(chosen: Pick<ChosenEntity, 'variants'> | undefined): boolean {
   const variants = chosen?.variants ?? [];
   return variants.length > 1 || variants.some((variant) => Object.keys(variant).length > 0);
+}
+
+/**
+ * The listings into which those of an entity are divided, with the values that are filled into their records: one for
+ * each set of parameters, and each of the values that the definition lists. Throws DEFINITION_INVALID for a value that
+ * is none of its parameter.
+ */
+export function dividedListings(entity: Entity, variants: readonly Params[]) {
+  const declared = entity.actions.get('list')?.params;
+  let listings = variants;
+  for (const [param, rule] of entity.each) {
+    const values = valuesOf(entity.name, rule).map((value) => {
+      const type = declared?.get(param);
+      const [problem] = type === undefined ? [] : checkParam(param, type, value);
+      if (problem === undefined && value !== '') return convertValue(type?.type ?? 'any', value);
+      const why = problem ?? `${param}: expected a value, got an empty text`;
+      throw new SyncError(`${entity.name} has no listing by a value of ${rule.setting ?? param}: ${why}.`, {
+        code: 'DEFINITION_INVALID',
+        recovery: 'stop',
+      });
+    });
+    listings = listings.flatMap((listing) => values.map((value) => ({ [param]: value, ...listing })));
+  }
+  return listings.map((params) => ({ params, inject: injectedFrom(entity, entity.inject, params) }));
+}
+
+/** Values that the parameters of a listing fill into its records: field -> parameter. */
+export function injectedFrom(
+  { fields }: Pick<Entity, 'fields'>,
+  inject: ReadonlyMap<string, string>,
+  params: Params,
+): Record<string, JsonValue> {
+  const injected: Record<string, JsonValue> = {};
+  for (const [field, param] of inject) {
+    const type = fields.get(field);
+    if (type !== undefined) injected[field] = convertValue(type, params[param] ?? null);
+  }
+  return injected;
 }
 
 /** Steps from a root entity: deeper partitions start first, so that parents do not pile up children. */

@@ -2,6 +2,7 @@ import type { JsonValue } from '../core/json.ts';
 import type { Entity } from '../definitions/definition.ts';
 import type { Partition } from '../sinks/partition.ts';
 import { withRecords, type SourcePage } from '../source/source.ts';
+import { atPath } from './prepare/prepare-page.ts';
 import { isOfKind, isPartial, compilePrepare, recordShape } from './prepare/prepare-record.ts';
 import type { SyncOptions } from './run.ts';
 import { eachOf } from '../core/grouped.ts';
@@ -32,7 +33,7 @@ export interface CompletedPage {
  */
 export function compileCompletePage(entity: Entity, { source, concurrency, signal }: AskingRun) {
   const prepare = compilePrepare(recordShape(entity, undefined));
-  const tellingNames = new Set([...entity.whole, ...(entity.only === null ? [] : [entity.only.field])]);
+  const tellingNames = new Set([...entity.whole, ...entity.only.flatMap(({ field }) => atPath(field))]);
   const isAskable = entity.whole.length > 0 && entity.actions.has('get');
   let silentInARow = 0;
   let refusedInARow = 0;

@@ -7,7 +7,12 @@ import { describeTables } from '../definitions/describe-tables.ts';
 import type { FoundPartition } from '../sinks/partition.ts';
 import type { EntityReading, RunPlan } from '../sinks/sink.ts';
 import { entityMaskings } from './prepare/mask-row.ts';
-import { isReadIncrementally, type ChosenEntities, type ChosenEntity } from './chosen-entities.ts';
+import {
+  dividedListings,
+  isReadIncrementally,
+  type ChosenEntities,
+  type ChosenEntity,
+} from './chosen-entities.ts';
 import { timeParam } from '../pagination/pagination.ts';
 import type { RunKind } from '../sinks/run-report.ts';
 
@@ -105,16 +110,16 @@ function rootsOf(
   chosen: ChosenEntity | undefined,
   run: RunOptions,
 ): readonly FoundPartition[] {
-  return (chosen?.variants ?? [{}]).map((variant) => ({
+  return dividedListings(entity, chosen?.variants ?? [{}]).map(({ params, inject }) => ({
     entity: entity.name,
-    params: { ...variant, ...chosen?.bounds },
-    inject: {},
+    params: { ...params, ...chosen?.bounds },
+    inject,
     rank: 0,
     treeDepth: entity.recursive === null ? null : 0,
     tree: null,
     parent: null,
     marker: null,
-    base: run.window === null ? null : variant,
+    base: run.window === null ? null : params,
   }));
 }
 

@@ -5,9 +5,14 @@ import type { Definition, Entity, Parent } from '../definitions/definition.ts';
 import type { Partition, Seal, WalkFailure } from '../sinks/partition.ts';
 import type { PageCommit } from '../sinks/sink.ts';
 import type { ListRequest, Source, SourcePage } from '../source/source.ts';
-import { ordinaryChoice, rankOf, type ChosenEntity } from './chosen-entities.ts';
+import {
+  dividedListings,
+  injectedFrom,
+  ordinaryChoice,
+  rankOf,
+  type ChosenEntity,
+} from './chosen-entities.ts';
 import { compileChangeSpan, countUndated, undatedText } from './prepare/change-span.ts';
-import { injectedFrom } from './prepare/find-children.ts';
 import { newRunId } from './plan-run.ts';
 import { runTally } from './run-tally.ts';
 import { pageRequest, walkContext, walkPartition, type GroupCommits, type WalkContext } from './walk.ts';
@@ -151,11 +156,15 @@ function contextOf(options: TryOptions, source: Source, at: At): WalkContext {
 
 function partitionOf(definition: Definition, entity: Entity, params: Params): Partition {
   const parent = fillingParent(entity, params);
+  const [listing = { params, inject: {} }] = dividedListings(entity, [params]);
   return {
     id: 1,
     entity: entity.name,
-    params,
-    inject: parent === null ? {} : injectedFrom(entity, parent, params),
+    params: listing.params,
+    inject: {
+      ...listing.inject,
+      ...(parent === null ? {} : injectedFrom(entity, parent.inject, params)),
+    },
     rank: rankOf(definition, entity.name),
     treeDepth: entity.recursive === null ? null : 0,
     tree: null,
@@ -179,7 +188,7 @@ export async function probePage(
   { variants }: Pick<ChosenEntity, 'variants'>,
   { expectsTotal, nowMs, signal }: Pick<TryOptions, 'expectsTotal' | 'signal'> & { readonly nowMs: number },
 ) {
-  const request = firstRequest(entity, variants[0] ?? {}, nowMs);
+  const request = firstRequest(entity, dividedListings(entity, variants)[0]?.params ?? {}, nowMs);
   const page = await source.list(request, signal);
   return {
     records: page.records.length,

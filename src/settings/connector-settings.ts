@@ -13,6 +13,7 @@ import { mapOf } from '../definitions/frozen.ts';
 import {
   servedDefinition,
   pagingParams,
+  withSettings,
   type Definition,
   type Entity,
   type Param,
@@ -105,7 +106,10 @@ function buildConnector(name: string, file: ConnectorFile, known: BuiltWith, not
   return {
     name,
     /** The definition, with the masks of the config on its entities. */
-    definition: maskedDefinition(asked, masks),
+    definition: maskedDefinition(
+      withSettings(asked, address.kind === 'direct' ? address.credentials : new Map()),
+      masks,
+    ),
     masks,
     address,
     /** Where its credentials come from, as the config names it; empty: they are no references, or there are none. */
@@ -443,7 +447,10 @@ function takenParams(entity: Entity): ReadonlyMap<string, string> {
       (name) => [name, `is filled from every record of ${parent.entity}; leave it out`] as const,
     ),
   );
-  return new Map([...walkParams(entity), ...filled]);
+  const each = [...entity.each.keys()].map(
+    (name) => [name, 'has its values from the definition; leave it out'] as const,
+  );
+  return new Map([...walkParams(entity), ...each, ...filled]);
 }
 
 /** Parameters that are the same for every listing of the entity, or change with each page. */

@@ -106,7 +106,7 @@ function checkNeeded(
     const others = mayHash ? 'hash or keep it' : 'keep it';
     note(place, `expected ${field} as it comes, got ${rule.kind}: it is ${why}; ${others}`);
   }
-  for (const field of entity.parents.flatMap(({ inject }) => [...inject.keys()])) {
+  for (const field of [entity, ...entity.parents].flatMap(({ inject }) => [...inject.keys()])) {
     if (ruleAt({ unknownFields: 'keep' }, tree, [field]).kind === 'keep') continue;
     note(
       place,
@@ -165,8 +165,8 @@ function ruleText(rule: MaskRule): string {
 }
 
 /** Whether a field is filled from the listing's parameters, and so does not come with the record. */
-function isFilledIn({ parents, recursive }: Entity, field: string): boolean {
-  const filled = parents.every(({ inject }) => inject.has(field)) && parents.length > 0;
+function isFilledIn({ parents, recursive, inject: own }: Entity, field: string): boolean {
+  const filled = own.has(field) || (parents.every(({ inject }) => inject.has(field)) && parents.length > 0);
   const { rootField, depthField, positionField } = recursive ?? {};
   return filled || [rootField, depthField, positionField].includes(field);
 }
@@ -255,7 +255,7 @@ function neededFields(
       ? [needed(pagination.field, 'what the next page is asked for by')]
       : []),
     ...(order === null ? [] : [needed(order.field, 'what listings are sorted by')]),
-    ...(only === null ? [] : [needed(only.field, 'what decides which records are read')]),
+    ...only.map(({ field }) => needed(field, 'what decides which records are read')),
     ...entity.unlisted.map(({ field }) => needed(field, 'what tells why a record is not listed')),
     ...(recursive === null
       ? []
@@ -377,12 +377,12 @@ export function maskGaps(
   });
 }
 
-function revealing({ reveals, filledFrom }: Entity, rules: MaskRules): readonly string[] {
+function revealing({ reveals, filledFrom, at }: Entity, rules: MaskRules): readonly string[] {
   const tree = ruleTree(rules);
-  const isMasked = (field: string): boolean => ruleAt(rules, tree, [field]).kind !== 'keep';
+  const isMasked = (field: string): boolean => ruleAt(rules, tree, field.split('.')).kind !== 'keep';
   const pairs = [
     ...[...reveals].map(([field, revealed]) => [field, revealed] as const),
-    ...[...filledFrom].map(([field, source]) => [field, [source]] as const),
+    ...[...filledFrom, ...at].map(([field, source]) => [field, [source]] as const),
   ];
   return pairs.flatMap(([field, revealed]) => {
     const given = isMasked(field) ? [] : revealed.filter(isMasked);

@@ -1,4 +1,11 @@
-import { isJsonObject, memberOf, isJsonArray, type JsonValue, type JsonObject } from '../core/json.ts';
+import {
+  isJsonObject,
+  memberOf,
+  isJsonArray,
+  withMember,
+  type JsonValue,
+  type JsonObject,
+} from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
 import {
   defaultFailureClass,
@@ -276,16 +283,28 @@ export function emptyFormAt(value: JsonValue, path: RecordsPlace['path']): Empty
 }
 
 /** The values at the place of the records; null where the place does not have the expected type. */
-export function recordsAt(value: JsonValue, { path, member, isOne }: RecordsPlace) {
+export function recordsAt(value: JsonValue, { path, members, isOne, map }: RecordsPlace) {
   const found = valueAt(value, path);
   if (isOne) return isJsonObject(found) ? [found] : null;
-  if (!isJsonArray(found)) return null;
-  if (member === null) return found;
-  // An element without such a member counts as no record.
-  return found.flatMap((element) => {
-    const inside = valueAt(element, member) ?? null;
-    return isJsonArray(inside) ? inside : [inside];
-  });
+  if (map !== null && isJsonObject(found)) return namedRecords(found, map.keyInto);
+  // PHP writes an empty object as an empty array.
+  if (!isJsonArray(found) || (map !== null && found.length > 0)) return null;
+  let elements: readonly JsonValue[] = found;
+  for (const [index, member] of members.entries()) {
+    const inside = elements.map((element) => valueAt(element, member) ?? null);
+    const isInner = index < members.length - 1;
+    if (isInner && inside.some((one) => one !== null && !isJsonArray(one))) return null;
+    // An element without such a member counts as no record.
+    elements = inside.flatMap((one) => (isJsonArray(one) ? one : [one]));
+  }
+  return elements;
+}
+
+/** The members of an object, with their names in a field. */
+function namedRecords(object: JsonObject, keyInto: string | null): readonly JsonValue[] {
+  return Object.entries(object).map(([name, record]) =>
+    keyInto !== null && isJsonObject(record) ? withMember(record, keyInto, name) : record,
+  );
 }
 
 /**
@@ -302,12 +321,12 @@ export function noRecords(answer: FoundJson, place: RecordsPlace, hasAnswered: b
 }
 
 /** Names the members of the answer, as far down as the path leads. */
-function withoutRecords({ value, redact }: FoundJson, { path, isOne }: RecordsPlace): string {
+function withoutRecords({ value, redact }: FoundJson, { path, isOne, map }: RecordsPlace): string {
   let deepest = 0;
   while (deepest < path.length && valueAt(value, path.slice(0, deepest + 1)) !== undefined) deepest += 1;
   const there = valueAt(value, path.slice(0, deepest)) ?? null;
   const where = deepest === 0 ? 'the answer' : path.slice(0, deepest).join('.');
-  const what = isOne ? 'one record' : 'an array of records';
+  const what = isOne ? 'one record' : map === null ? 'an array of records' : 'an object of records';
   const expected = path.length === 0 ? `the answer to be ${what}` : `${what} at ${path.join('.')}`;
   const got = deepest === path.length ? '' : 'nothing there: ';
   return `expected ${expected}, got ${got}${where} is ${kindOf(there)}${isJsonObject(there) ? ` ${redact(membersOf(there))}` : ''}`;

@@ -1,7 +1,7 @@
 import { pipeline, Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { instantOf, type Instant } from '../core/clock.ts';
-import { isJsonObject, renamedMembers, withValueAt, type JsonObject, type JsonValue } from '../core/json.ts';
+import { isJsonObject, readMembers, withValueAt, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
 import type { Entity } from '../definitions/definition.ts';
@@ -108,7 +108,7 @@ export function openUpstream(options: UpstreamOptions) {
       if (!isJsonObject(record)) {
         throw brokenAnswer('expected a record in the answer, got none', answer.status);
       }
-      return renamedMembers(record, entity.rename);
+      return readMembers(record, entity);
     },
     /** Null: the service says that there is no such file. The caller reads the file to its end or closes it. */
     async download(call: UpstreamCall, signal: AbortSignal): Promise<UpstreamFile | null> {
@@ -196,9 +196,7 @@ function readPage(answer: JsonAnswer, rules: ListRules, { readMetadata }: Transl
   if (came === null && isNoPage) throw noRecords(answer, list.records, rules.hasAnswered);
   const metadata = { ...metadataOf(), ...(came === null ? {} : { [emptyKey]: came }) };
   return {
-    records: (found ?? []).map((record) =>
-      isJsonObject(record) ? renamedMembers(record, entity.rename) : record,
-    ),
+    records: (found ?? []).map((record) => (isJsonObject(record) ? readMembers(record, entity) : record)),
     metadata: Object.keys(metadata).length === 0 ? null : metadata,
     serverTime: instantOf(answer.header('date')),
     bytes: answer.wireBytes,

@@ -221,7 +221,7 @@ describe('the workspace-notes definition', () => {
     ] as const) {
       const entity = entityOf(definition('workspace-notes'), name);
       expect(entity.fixedParams).toEqual({ filter: { property: 'object', value } });
-      expect(entity.only).toEqual({ field: 'object', value });
+      expect(entity.only).toEqual([{ field: 'object', values: [value], setting: null, isNot: false }]);
       expect(entity.order?.params).toEqual({
         sort: { timestamp: 'last_edited_time', direction: 'ascending' },
       });

@@ -50,7 +50,7 @@ describe('load definitions', () => {
       const projects = [...(definition?.entities.values() ?? [])][0];
       expect(projects).toMatchObject({
         fixedParams: {},
-        only: null,
+        only: [],
         order: null,
         parents: [],
         recursive: null,

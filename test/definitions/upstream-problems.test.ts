@@ -114,7 +114,7 @@ const requests = {
     'entities.event: no such entity: "event"; did you mean "events"?',
   'path: /payments/ → path: /payments//': 'entities.payments.list.path: expected no empty part',
   'list[*].payment → list[*]': 'entities.payments.list.records: expected a member behind [*]',
-  'list[*].payment → list[*].a[*].b': 'entities.payments.list.records: expected [*] once',
+  'list[*].payment → list[*].a[*].b[*].c': 'entities.payments.list.records: expected [*] twice at most',
   'list[*].payment → list[*].a..b': 'entities.payments.list.records: expected names joined by dots',
   'records: { path: data.totals, one: true } → records: { path: data.totals, one: false }':
     'entities.totals.list.records: expected a path such as items or list[*].customer',

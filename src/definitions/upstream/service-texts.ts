@@ -183,10 +183,12 @@ type RecordsFile = z.infer<ReturnType<typeof recordsFile>>;
 export interface RecordsPlace {
   /** The array; with `isOne` the record. Empty: the answer itself. */
   readonly path: AnswerPath;
-  /** The place of the record, or of an array of records, within an element. Null: the element is the record. */
-  readonly member: AnswerPath | null;
+  /** Places within the elements, each in those of the one before: of an array, or at last of a record. */
+  readonly members: readonly AnswerPath[];
   /** One object is there: the only record. */
   readonly isOne: boolean;
+  /** An object is there, whose members are the records; `keyInto`: the field that their names fill, or null. */
+  readonly map: { readonly keyInto: string | null } | null;
 }
 
 export type EmptyForm = 'null' | 'missing' | 'noContent';
@@ -199,39 +201,49 @@ export function emptyFile() {
 }
 
 /**
- * `items`, an empty text for the answer itself, `list[*].customer` for records that are wrapped, or
- * `{ path, one: true }` for one object.
+ * `items`, an empty text for the answer itself, `list[*].customer` for records that are wrapped,
+ * `days[*].visits[*].guest` for lists in lists, `{ path, one: true }` for one object, or `{ path, map: true }` for
+ * the members of one.
  */
 export function recordsFile() {
-  const place = strictObject({ path: textAs(wholeOrPath), one: z.literal(true) });
-  return z.union([textAs(checkRecords), place], {
-    error: 'expected a path such as items or list[*].customer, or { path: item, one: true }',
+  const path = textAs(wholeOrPath);
+  const one = strictObject({ path, one: z.literal(true) });
+  const map = strictObject({ path, map: z.literal(true), keyInto: z.string().optional() });
+  return z.union([textAs(checkRecords), one, map], {
+    error:
+      'expected a path such as items or list[*].customer, { path: item, one: true } or { path: items, map: true }',
   });
 }
 
 /** Parses the place of the records in a file that was checked. */
 export function recordsPlace(file: RecordsFile): RecordsPlace {
-  if (typeof file !== 'string') return { path: answerPath(file.path), member: null, isOne: true };
-  const [path = '', member] = file.split(eachElement);
+  if (typeof file !== 'string') {
+    const map = 'map' in file ? { keyInto: file.keyInto ?? null } : null;
+    return { path: answerPath(file.path), members: [], isOne: map === null, map };
+  }
+  const [path = '', ...members] = file.split(eachElement);
   return {
     path: answerPath(path),
-    member: member === undefined ? null : answerPath(member.slice(1)),
+    members: members.map((member) => answerPath(member.slice(1))),
     isOne: false,
+    map: null,
   };
 }
 
 const eachElement = '[*]';
 
 function checkRecords(text: string, note: (message: string) => void): string {
-  const [path = '', member, ...others] = text.split(eachElement);
-  if (others.length > 0) note('expected [*] once: only one list is gone through');
-  else if (member !== undefined && !member.startsWith('.')) {
+  const [path = '', ...members] = text.split(eachElement);
+  const isPath = (member: string, index: number): boolean =>
+    member.startsWith('.') || (member === '' && index === 1 && members.length === 2);
+  if (members.length > 2) note('expected [*] twice at most');
+  else if (!members.every(isPath)) {
     note(
       'expected a member behind [*], such as list[*].customer; leave [*] out where its elements are the records',
     );
   } else {
     wholeOrPath(path, note);
-    if (member !== undefined) pathText(member.slice(1), note);
+    for (const member of members) wholeOrPath(member.slice(1), note);
   }
   return text;
 }

@@ -63,9 +63,12 @@ export function buildUpstream(
      * The settings that decide which records a connector reads: those of its requests that are not secret. A secret one
      * may be renewed, as credentials may.
      */
-    identifying: givenNames([file.headers, file.entities]).filter(
-      (name) => Object.hasOwn(settings, name) && settings[name]?.secret === false,
-    ),
+    identifying: [
+      ...new Set([
+        ...givenNames([file.headers, file.entities]),
+        ...[...entities.values()].flatMap(settingsOf),
+      ]),
+    ].filter((name) => Object.hasOwn(settings, name) && settings[name]?.secret === false),
     /** Entities that can be requested from the service itself. */
     entities: new Map(requests),
   };
@@ -82,6 +85,14 @@ export function givenNames(part: unknown): readonly string[] {
     });
   };
   return [...new Set(named(part))];
+}
+
+/** The settings that choose among the records of an entity, or divide its listings. */
+function settingsOf({ only, each = {} }: EntityFile): readonly string[] {
+  return [
+    ...[only ?? []].flat().flatMap(({ setting }) => setting ?? []),
+    ...Object.values(each).flatMap((values) => (Array.isArray(values) ? [] : values.field)),
+  ];
 }
 
 type Shared = Pick<UpstreamFile['limits'], 'timeoutMs' | 'maxBodyBytes'> & Pick<UpstreamFile, 'headers'>;

@@ -4,7 +4,7 @@ import type { Params } from '../../core/records.ts';
 import type { Definition, Entity, Parent, ParentCondition, Recursive } from '../../definitions/definition.ts';
 import { convertValue } from '../../definitions/params.ts';
 import type { FoundPartition, Marker, Partition } from '../../sinks/partition.ts';
-import { rankOf, type ChosenEntities } from '../chosen-entities.ts';
+import { dividedListings, injectedFrom, rankOf, type ChosenEntities } from '../chosen-entities.ts';
 import { timeMs } from '../../core/clock.ts';
 
 export interface FindingRun {
@@ -34,22 +34,22 @@ export function compileFindChildren(run: FindingRun, parentEntity: Entity) {
 
   return (raw: JsonObject, { inject, keyText, settledMs }: FoundRecord): readonly FoundPartition[] => {
     if (descents.length === 0 || isUnlisted(parentEntity, raw)) return [];
-    return descents.flatMap(({ child, parent, variants, bounds, rank }) => {
+    return descents.flatMap(({ child, parent, listings, bounds, rank }) => {
       if (parent.when.length > 0 && !parent.when.some((condition) => meets(condition, raw))) return [];
       const params = paramsFrom(child, parent, raw, inject);
       if (params === null) return [];
-      const injected = injectedFrom(child, parent, params);
+      const injected = injectedFrom(child, parent.inject, params);
       const marker = markerOf(parent, raw, settledMs);
-      return variants.map((variant) => ({
+      return listings.map((listing) => ({
         entity: child.name,
-        params: { ...variant, ...bounds, ...params },
-        inject: injected,
+        params: { ...listing.params, ...bounds, ...params },
+        inject: { ...listing.inject, ...injected },
         rank,
         treeDepth: child.recursive === null ? null : 0,
         tree: null,
         parent: { entity: parentEntity.name, keyText },
         marker,
-        base: run.isBackfill ? { ...variant, ...params } : null,
+        base: run.isBackfill ? { ...listing.params, ...params } : null,
       }));
     });
   };
@@ -88,7 +88,10 @@ function descentsFrom({ definition, entities }: FindingRun, parentEntity: Entity
     if (child === undefined || !parents.includes(parentEntity)) return [];
     return child.parents
       .filter(({ entity }) => entity === parentEntity)
-      .map((parent) => ({ child, parent, variants, bounds, rank: rankOf(definition, name) }));
+      .map((parent) => {
+        const listings = dividedListings(child, variants);
+        return { child, parent, listings, bounds, rank: rankOf(definition, name) };
+      });
   });
 }
 
@@ -123,7 +126,9 @@ function paramsFrom(
 ): Params | null {
   const params: Record<string, JsonValue> = {};
   for (const [param, field] of parent.params) {
-    const value = inject[field] ?? valueAtKey(raw, field) ?? null;
+    const whole = inject[field] ?? valueAtKey(raw, field) ?? null;
+    const part = parent.parts.get(param);
+    const value = part === undefined ? whole : partOf(whole, part);
     const type = child.actions.get('list')?.params.get(param)?.type;
     const converted = type === undefined ? null : convertValue(type, value);
     // An empty text names no listing either.
@@ -133,14 +138,12 @@ function paramsFrom(
   return params;
 }
 
-/** Values that the parameters of a listing fill into its records. */
-export function injectedFrom(child: Entity, parent: Parent, params: Params): Record<string, JsonValue> {
-  const injected: Record<string, JsonValue> = {};
-  for (const [field, param] of parent.inject) {
-    const type = child.fields.get(field);
-    if (type !== undefined) injected[field] = convertValue(type, params[param] ?? null);
-  }
-  return injected;
+/** Null where the value is no text, or a text of fewer parts. */
+function partOf(
+  value: JsonValue,
+  { split, part }: { readonly split: string; readonly part: number },
+): JsonValue {
+  return typeof value === 'string' ? (value.split(split).at(part) ?? null) : null;
 }
 
 /**

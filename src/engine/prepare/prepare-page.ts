@@ -403,7 +403,7 @@ function recognizedBy(run: FindingRun, entity: Entity): readonly string[] {
     'id',
     ...key,
     ...whole,
-    ...(only === null ? [] : [only.field]),
+    ...only.flatMap(({ field }) => atPath(field)),
     ...(order === null ? [] : [order.field]),
     ...(incremental === null ? [] : atPath(incremental.field)),
     ...fieldsOfDescents(run, entity).flatMap(atPath),
@@ -416,7 +416,7 @@ function recognizedBy(run: FindingRun, entity: Entity): readonly string[] {
 }
 
 /** A path may be one of members, or the name of one that has points in it. */
-function atPath(path: string): readonly string[] {
+export function atPath(path: string): readonly string[] {
   return [path, path.split('.', 1)[0] ?? path];
 }
 

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../core/json.ts';
+import { isJsonObject, memberOf, valueAtKey, type JsonObject, type JsonValue } from '../../core/json.ts';
 import {
   keyTextOf,
   type ColumnValue,
@@ -25,7 +25,7 @@ import {
   driftNotes,
   type SchemaPolicy,
 } from './schema-policy.ts';
-import type { Entity, Action } from '../../definitions/definition.ts';
+import { valuesOf, type Entity, type Action } from '../../definitions/definition.ts';
 import type { Partition } from '../../sinks/partition.ts';
 import type { PageRecords } from '../../source/source.ts';
 import { missingParams, convertValue } from '../../definitions/params.ts';
@@ -415,9 +415,15 @@ function missingFields(whole: readonly string[], raw: JsonObject): readonly stri
   return whole.filter((name) => (memberOf(raw, name) ?? null) === null);
 }
 
-/** Whether it is of the kind that the entity keeps. */
-export function isOfKind({ only }: Pick<Entity, 'only'>, raw: JsonValue): boolean {
-  return only === null || (isJsonObject(raw) && raw[only.field] === only.value);
+/** Whether it is of the kind that the entity keeps. Throws as `valuesOf`. */
+export function isOfKind({ name, only }: Pick<Entity, 'name' | 'only'>, raw: JsonValue): boolean {
+  return only.every((rule) => {
+    const value = isJsonObject(raw) ? valueAtKey(raw, rule.field) : undefined;
+    // The text of a setting stands for a number or a flag, too.
+    const isWord = typeof value === 'number' || typeof value === 'boolean' || typeof value === 'bigint';
+    const read = rule.setting !== null && isWord ? String(value) : value;
+    return valuesOf(name, rule).some((wanted) => wanted === read) !== rule.isNot;
+  });
 }
 
 const maxTextChars = 1_000;

@@ -25,7 +25,7 @@ import {
   isJsonArray,
   isJsonObject,
   memberOf,
-  renamedMembers,
+  readMembers,
   type JsonObject,
   type JsonValue,
 } from '../../core/json.ts';
@@ -188,12 +188,12 @@ export function recordCalls(definition: Definition, connector: ConnectorId) {
       return { request: requestOf(request), facts, read };
     },
     get: (asked: sources.GetRequest): ApiCall<JsonValue> => {
-      const { rename } = checkDeclared(definition, asked.entity, 'get', asked.params);
+      const entity = checkDeclared(definition, asked.entity, 'get', asked.params);
       const request = { ...asked, connector, definition, action: 'get', isRoot: false } as const;
       const facts = factsOf(request);
       const read = ({ body }: WireAnswer): JsonValue => {
         const { result } = readEnvelope(textOfBody(body), connector, facts);
-        if (isJsonObject(result)) return renamedMembers(result, rename);
+        if (isJsonObject(result)) return readMembers(result, entity);
         throw invalidBody(facts, 'expected an object as result, got another kind');
       };
       return { request: requestOf(request), facts, read };
@@ -322,8 +322,8 @@ function readPage(
   entity: Entity,
   facts: CallFacts,
 ): sources.SourcePage {
-  const { records: place, rename } = entity;
-  const isPlain = place === null && rename.size === 0 && !body.includes(markerStart);
+  const { records: place, rename, at } = entity;
+  const isPlain = place === null && rename.size + at.size === 0 && !body.includes(markerStart);
   const scanned = isPlain ? scanPage(body, recordPaths, mostLevels) : null;
   const came: Envelope =
     status === 204 && body.byteLength === 0
@@ -331,7 +331,7 @@ function readPage(
       : readEnvelope(scanned?.rest ?? textOfBody(body), connector, facts);
   const values = recordsOf(came.result, place);
   const answer = values === null ? asEmpty(came, status, entity, facts) : came;
-  const named = (values ?? []).map((one) => (isJsonObject(one) ? renamedMembers(one, rename) : one));
+  const named = (values ?? []).map((one) => (isJsonObject(one) ? readMembers(one, entity) : one));
   const records = scanned === null ? sources.readRecords(named) : sources.unreadRecords(scanned);
   return {
     records,

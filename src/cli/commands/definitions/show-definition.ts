@@ -1,5 +1,11 @@
 import { shapeText } from '../../../definitions/params.ts';
-import { type Definition, type Entity, pagingParams, type Parent } from '../../../definitions/definition.ts';
+import {
+  type Definition,
+  type Entity,
+  onlyText,
+  pagingParams,
+  type Parent,
+} from '../../../definitions/definition.ts';
 import { firstNames, suggestName } from '../../../definitions/suggest-name.ts';
 import { isDeclaredName } from '../../../core/names.ts';
 import { usage } from '../../../core/errors.ts';
@@ -114,7 +120,7 @@ function entityText(entity: Entity, width: number | null): readonly string[] {
     ...(order === null ? [] : fact('order', `by ${order.field}`, width)),
     ...fact('changes', changesText(entity), width),
     ...fact('deletes', deletesText(entity), width),
-    ...(only === null ? [] : fact('only', `records whose ${only.field} is ${only.value}`, width)),
+    ...(only.length === 0 ? [] : fact('only', `records whose ${onlyText(only)}`, width)),
     ...(recursive === null
       ? []
       : fact('tree', `records with listings of their own, to a depth of ${recursive.maxDepth}`, width)),
@@ -168,8 +174,8 @@ function deletesText({ deletes, actions, incremental }: Entity): string {
 }
 
 function fieldsText(entity: Entity, width: number | null): readonly string[] {
-  const { fields, key, ignored, volatile, descriptions, parents } = entity;
-  const filledIn = new Map(parents.flatMap(({ inject }) => [...inject]));
+  const { fields, key, ignored, volatile, descriptions, parents, inject: own } = entity;
+  const filledIn = new Map([...own, ...parents.flatMap(({ inject }) => [...inject])]);
   const rows = [...fields].map(([name, type]) => {
     const param = filledIn.get(name);
     const notes = [
@@ -189,7 +195,13 @@ function paramsText(entity: Entity, width: number | null): readonly string[] {
   const filled = entity.parents.flatMap(({ entity: parent, params }) =>
     [...params].map(([name, field]) => [name, `${field} of ${parent}`] as const),
   );
-  const setBy = new Map([...filled, ...walkParams(entity)]);
+  const each = [...entity.each].map(([name, { values, setting }]) => {
+    return [
+      name,
+      values === null ? `each of the setting ${setting ?? ''}` : `each of ${values.join(', ')}`,
+    ] as const;
+  });
+  const setBy = new Map([...filled, ...each, ...walkParams(entity)]);
   const rows = [...(list?.params ?? [])].map(([name, param]) => [
     name,
     param.type,

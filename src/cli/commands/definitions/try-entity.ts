@@ -7,7 +7,12 @@ import { readJson, type JsonValue } from '../../../core/json.ts';
 import { isConnectorId, isConnectorName } from '../../../core/names.ts';
 import type { EntityTable, FieldDrift, Params, PreparedRecord } from '../../../core/records.ts';
 import { Secret } from '../../../core/secret.ts';
-import { servedDefinition, type Entity, type Definition } from '../../../definitions/definition.ts';
+import {
+  servedDefinition,
+  withSettings,
+  type Entity,
+  type Definition,
+} from '../../../definitions/definition.ts';
 import { maskedDefinition, type Masks } from '../../../definitions/record-masks.ts';
 import { firstNames } from '../../../definitions/suggest-name.ts';
 import { checkParams, convertParams, missingParams } from '../../../definitions/params.ts';
@@ -185,7 +190,8 @@ function readParams(entity: Entity, texts: readonly string[]): Params {
   if (entity.parents.length > 0 && fillingParent(entity, params) === null) {
     throw usage(missingText(entity, params));
   }
-  const missing = missingParams(list, { ...Object.fromEntries(taken), ...params });
+  const divided = Object.fromEntries([...entity.each.keys()].map((name) => [name, null]));
+  const missing = missingParams(list, { ...Object.fromEntries(taken), ...divided, ...params });
   if (missing.length > 0) {
     throw usage(`${entity.name} needs ${missing.join(', ')}: give each as --param <name>=<value>.`);
   }
@@ -277,7 +283,11 @@ function chooseConnector(
   const chosen = (address: ConnectorSettings['address'], entry?: ConnectorSettings): Chosen => {
     const isDirect = address.kind === 'direct';
     const masks = entry?.masks ?? masksOfType(settings, definition);
-    const read = maskedDefinition(isDirect ? definition : servedDefinition(definition), masks);
+    const given = withSettings(
+      isDirect ? definition : servedDefinition(definition),
+      isDirect ? address.credentials : new Map(),
+    );
+    const read = maskedDefinition(given, masks);
     // The rates are those of the definition: no config has such a connector.
     const { name: type, rateLimit } = definition;
     if (!isConnectorName(type)) throw new TypeError(`expected the name of a checked definition, got ${type}`);
