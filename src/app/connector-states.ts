@@ -1,6 +1,7 @@
 import { type Clock, instant, type Instant, systemClock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import type { ConnectorName } from '../core/names.ts';
+import { replacesRows } from '../definitions/definition.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
 import { connectorsBySink, sinksOf } from '../settings/choices.ts';
 import { nextSlot } from '../settings/cron.ts';
@@ -207,7 +208,7 @@ export function keylessText({
   entities,
 }: Pick<ConnectorSettings, 'definition' | 'entities'>): string {
   const keyless = [...definition.entities.values()].filter(
-    ({ name, isKeyless }) => isKeyless === true && entities.has(name),
+    (entity) => entity.isKeyless === true && !replacesRows(entity) && entities.has(entity.name),
   );
   if (keyless.length === 0) return '';
   const names = firstNames(keyless.map(({ name }) => name));

@@ -1,3 +1,4 @@
+import { timeMs } from '../core/clock.ts';
 import { isConnectorName } from '../core/names.ts';
 import type { FieldType } from '../core/records.ts';
 import { buildAction, pagingParams } from './definition.ts';
@@ -46,6 +47,7 @@ export function checkDefinition(file: DefinitionFile, note: Note): void {
   checkErrorPatterns(file, note);
   checkCredentials(file, note);
   checkSettings(file, note);
+  checkFirst(file, note);
   if (file.upstream !== null) checkUpstream(file, file.upstream, placeAt(note, ['upstream']));
 }
 
@@ -172,6 +174,24 @@ function isRequired({ required }: { readonly required: boolean }): boolean {
   return required;
 }
 
+/** Checks the settings that say where reading begins. */
+function checkFirst({ settings, entities }: DefinitionFile, note: Note): void {
+  for (const [name, { incremental }] of Object.entries(entities)) {
+    const first = incremental !== null && 'first' in incremental ? incremental.first : undefined;
+    if (first === undefined || typeof first === 'string') continue;
+    const at = ['entities', name, 'incremental', 'first', 'field'];
+    const setting = settings[first.field];
+    if (setting === undefined) note(at, noSuch('setting', first.field, Object.keys(settings)));
+    else if (setting.secret) note(at, `expected a setting that is not secret, ${first.field} is`);
+    else if (setting.default !== null && timeMs(setting.default) === null) {
+      const got = JSON.stringify(setting.default);
+      note(['settings', first.field, 'default'], `expected a time such as 2024-01-01, got ${got}`);
+    } else if (incremental?.kind === 'windows' && !setting.required && setting.default === null) {
+      note(at, `expected ${first.field} to be required, or to have a default: windows begin somewhere`);
+    }
+  }
+}
+
 /** Checks that each setting differs from the credentials by name, is used, and has a default that it allows. */
 function checkSettings({ settings, credentials, upstream, entities }: DefinitionFile, note: Note): void {
   const used = givenNames([upstream, entities]);
@@ -242,14 +262,22 @@ function checkEach(check: EntityCheck, settings: DefinitionFile['settings']): vo
   if (entity.recursive !== null && Object.keys(each).length > 0) {
     note(['each'], 'expected no tree: its listings are divided by its records');
   }
+  const filling = [...Object.keys(each), ...windowParams(entity)];
   for (const [field, name] of Object.entries(inject)) {
     check.field(['inject', field], field);
-    if (!Object.hasOwn(each, name))
-      note(['inject', field], noSuch('parameter of each', name, Object.keys(each)));
+    if (!filling.includes(name))
+      note(['inject', field], noSuch('parameter of each or of windows', name, filling));
     if (entity.parents.some((parent) => Object.hasOwn(parent.inject, field))) {
       note(['inject', field], 'is also filled in by a parent');
     }
   }
+}
+
+/** The parameters that bound a window of the calendar; empty where the entity has none. */
+function windowParams({ incremental }: Pick<EntityFile, 'incremental'>): readonly string[] {
+  if (incremental?.kind !== 'windows') return [];
+  const { fromParam, toParam } = incremental;
+  return toParam === null ? [fromParam] : [fromParam, toParam];
 }
 
 function checkValues(
@@ -384,13 +412,12 @@ function checkParent(
 
 /** Checks the required parameters of one parent, or of an entity without parents where `index` is null. */
 function checkRequired({ entity, note }: EntityCheck, index: number | null): void {
+  const bounds = windowParams(entity);
   const filled = index === null ? {} : (entity.parents[index]?.params ?? {});
   const at = index === null ? ['actions', 'list'] : ['parents', index, 'params'];
   for (const [name, { required }] of Object.entries(entity.actions.list?.params ?? {})) {
-    if (
-      required &&
-      ![filled, entity.fixedParams, entity.each ?? {}].some((some) => Object.hasOwn(some, name))
-    ) {
+    if (!required || bounds.includes(name)) continue;
+    if (![filled, entity.fixedParams, entity.each ?? {}].some((some) => Object.hasOwn(some, name))) {
       note(at, `nothing fills the required list parameter ${name}: name it in parents, each or fixedParams`);
     }
   }

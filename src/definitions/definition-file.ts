@@ -1,5 +1,7 @@
 import * as z from 'zod';
+import { timeMs } from '../core/clock.ts';
 import { derivedKinds } from '../core/records.ts';
+import { timeFormatFault } from '../core/time-format.ts';
 import { paginationFile } from './pagination-file.ts';
 import { names, strictObject, jsonValue, textAs } from './schema-problems.ts';
 import { emptyFile, paths, recordsFile, pathText } from './upstream/service-texts.ts';
@@ -282,7 +284,7 @@ function readingShape() {
         }),
       )
       .optional(),
-    // Field -> the parameter of `each` that fills it.
+    // Field -> the parameter of `each`, or of windows, that fills it.
     inject: z.record(z.string(), z.string()).optional(),
     // Ways to find this entity's partitions; empty for a root entity.
     parents: z.array(parent()).default([]),
@@ -321,13 +323,13 @@ function cut() {
 
 /**
  * `field`: the change value, a dotted path in the record; into an exploded array, the highest of its elements counts
- * (`activity.timestamp`). `format`: it is a number, of seconds or milliseconds since 1970; absent: a text in ISO 8601.
- * `sinceFormat`: how `sinceParam` has it; absent: as the field. `lookbackMs` is taken off the watermark when it is
- * read.
+ * (`activity.timestamp`). `format`: how the record has it; absent: a text in ISO 8601. `sinceFormat`: how `sinceParam`
+ * has it; absent: as the field. `first`: the value where nothing is known, in full reads as well. `lookbackMs` is taken
+ * off the watermark when it is read.
  */
 function incremental() {
   // No defaults, so that the content hash of a definition without these members stays the same.
-  const format = z.enum(['unix', 'unixMs']).optional();
+  const format = formatOfTime().optional();
   return z.discriminatedUnion(
     'kind',
     [
@@ -338,7 +340,8 @@ function incremental() {
         field: z.string(),
         format,
         sinceParam: z.string(),
-        sinceFormat: z.enum(['iso', 'unix', 'unixMs']).optional(),
+        sinceFormat: formatOfTime().optional(),
+        first: firstTime().optional(),
         lookbackMs: durationMs(),
       }),
       // Sorted by `field` descending with `params`; ends below the watermark.
@@ -349,9 +352,51 @@ function incremental() {
         params: params(),
         lookbackMs: durationMs(),
       }),
+      windows(),
     ],
-    { error: 'expected kind: keyset, since or newestFirst' },
+    { error: 'expected kind: keyset, since, newestFirst or windows' },
   );
+}
+
+/**
+ * Each window of the calendar is a listing of its own, from the one that contains `first` on. It is read in each run
+ * until it has ended longer than `lookbackMs` ago, and then with full reads.
+ */
+function windows() {
+  return strictObject({
+    kind: z.literal('windows'),
+    fromParam: z.string(),
+    // Null: the service knows where a window ends.
+    toParam: z.string().nullable().default(null),
+    // The service includes `toParam`, which is then the last time of the window that the format can say.
+    isToIncluded: z.boolean().default(false),
+    format: formatOfTime(),
+    step: z.union(
+      [strictObject({ days: z.int().min(1).max(366) }), strictObject({ months: z.int().min(1).max(12) })],
+      { error: 'expected { days: 1 } to { days: 366 }, or { months: 1 } to { months: 12 }' },
+    ),
+    lookbackMs: durationMs(),
+    first: firstTime(),
+    // `now`: the service refuses later times, so the last window ends now.
+    last: z.enum(['calendar', 'now']).default('calendar'),
+    // Time of a record, in `format` or ISO 8601: one outside of its window shows that the parameters are ignored.
+    field: z.string().nullable().default(null),
+  });
+}
+
+function formatOfTime() {
+  return textAs((text, fault) => {
+    const found = timeFormatFault(text);
+    if (found !== null) fault(found);
+    return text;
+  });
+}
+
+/** A time in ISO 8601, or the setting that holds it. */
+function firstTime() {
+  const error = 'expected a time such as 2024-01-01 or 2024-01-01T00:00:00Z, or { field: <setting> }';
+  const time = z.string().refine((text) => timeMs(text) !== null, { error });
+  return z.union([time, strictObject({ field: z.string() })], { error });
 }
 
 function parent() {

@@ -1,12 +1,12 @@
 import { hash } from 'node:crypto';
 import { SyncError } from '../core/errors.ts';
+import { timeMs } from '../core/clock.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import { isDeclaredName, type EntityName } from '../core/names.ts';
 import type { DerivedColumn, RecordMask, Column, EntityTable } from '../core/records.ts';
 import type { ActionFile, DefinitionFile, EntityFile, ParamFile } from './definition-file.ts';
 import { frozen, mapOf, type Frozen, type MapValue } from './frozen.ts';
 import { recordsPlace } from './upstream/service-texts.ts';
-import type { ListRequestFile } from './upstream/upstream-file.ts';
 import { buildUpstream } from './upstream/upstream.ts';
 
 /**
@@ -76,7 +76,7 @@ export function buildDefinition(
     /** Entities in file order. Parents come before their children. */
     entities: new Map(
       [...files].map(([name, entity]) => {
-        return [name, buildEntity(name, entity, file.upstream?.entities[name]?.list)] as const;
+        return [name, buildEntity(name, entity, file)] as const;
       }),
     ),
     /** How the third party itself is called; null: only sample accounts can be served. */
@@ -84,7 +84,7 @@ export function buildDefinition(
   });
 }
 
-function buildEntity(name: EntityName, file: EntityFile, list: ListRequestFile | undefined) {
+function buildEntity(name: EntityName, file: EntityFile, { upstream, settings }: DefinitionFile) {
   const { addedLater, totals, recursive, unpack, ...rest } = file;
   const explode = file.explode && buildExplode(file.explode);
   return {
@@ -109,7 +109,7 @@ function buildEntity(name: EntityName, file: EntityFile, list: ListRequestFile |
     /** The place of the records in an API's answer; null: its result is their array. */
     records: file.records === undefined ? null : recordsPlace(file.records),
     /** Forms that stand for an empty array in an API's answer; null: the definition names none. */
-    empty: file.empty ?? list?.empty ?? null,
+    empty: file.empty ?? upstream?.entities[name]?.list?.empty ?? null,
     ignored: new Set(file.ignored),
     volatile: file.volatile.map((path) => path.split('.')),
     filledFrom: mapOf(file.filledFrom),
@@ -121,6 +121,7 @@ function buildEntity(name: EntityName, file: EntityFile, list: ListRequestFile |
     })),
     actions: buildActions(file),
     pagination: buildPagination(file),
+    ...buildIncremental(file, settings),
     /** How the service cuts listings; null: it does not. */
     cut: file.cut ?? null,
     /** False: the totals in answers are wrong and are not used. */
@@ -152,6 +153,7 @@ function buildListings(file: EntityFile) {
       const values: readonly Scalar[] | null = Array.isArray(given) ? given : null;
       return { values, setting: Array.isArray(given) ? null : given.field };
     }),
+    /** Fields and the list parameters that fill them, whatever leads to the listing. */
     inject: mapOf(file.inject ?? {}),
     parents: file.parents.map((parent) => ({
       ...parent,
@@ -174,6 +176,38 @@ export function parentPath(value: EntityFile['parents'][number]['params'][string
 }
 
 type Scalar = string | number | boolean;
+interface FirstTime {
+  /** Null: the connector does not give it. */
+  readonly ms: number | null;
+  /** The setting that gives it; null: the definition does. */
+  readonly setting: string | null;
+}
+
+function buildIncremental({ incremental }: EntityFile, settings: DefinitionFile['settings']) {
+  const given = incremental !== null && 'first' in incremental ? (incremental.first ?? null) : null;
+  const setting = given === null || typeof given === 'string' ? null : given.field;
+  const text = typeof given === 'string' ? given : (settings[setting ?? '']?.default ?? null);
+  const first: FirstTime | null = given === null ? null : { ms: timeMs(text), setting };
+  return {
+    /** How changes are requested of one listing; null: it is read in full. */
+    incremental: incremental?.kind === 'windows' ? null : incremental,
+    /** Each window of the calendar is a listing; null: there is one listing. */
+    windows: incremental?.kind === 'windows' ? incremental : null,
+    /** Where reading begins where nothing is known; null: nowhere. */
+    first,
+  };
+}
+
+/** The settings that say where reading begins. */
+export function firstSettings({ entities }: Pick<Definition, 'entities'>): ReadonlySet<string> {
+  return new Set([...entities.values()].flatMap(({ first }) => first?.setting ?? []));
+}
+
+interface Address {
+  readonly kind: string;
+  /** With the settings; absent: it has none. */
+  readonly credentials?: ReadonlyMap<string, { readonly reveal: () => string }>;
+}
 
 function referenceOf(target: string): { readonly entity: EntityName; readonly field: string } {
   const [entity = '', field = ''] = target.split('.');
@@ -273,34 +307,35 @@ function sortedJson(value: object): string {
   );
 }
 
-/**
- * The definition with the texts of settings where its lists of values and its filters name them. `given`: of a
- * connector; without one the default of the setting counts.
- */
-export function withSettings(
-  definition: Definition,
-  given: ReadonlyMap<string, { readonly reveal: () => string }>,
-): Definition {
+/** The definition as a connector of this address reads it: with the values of its settings. */
+export function withSettings(definition: Definition, { credentials }: Address): Definition {
+  const textOf = (name: string | null): string | null =>
+    name === null
+      ? null
+      : (credentials?.get(name)?.reveal() ?? definition.settings.get(name)?.setting?.default ?? null);
   const named = <Rule extends { readonly setting: string | null }>(
     rule: Rule,
     read: (text: string) => readonly string[],
   ) => {
-    const name = rule.setting ?? '';
-    const text = given.get(name)?.reveal() ?? definition.settings.get(name)?.setting?.default ?? null;
-    return rule.setting === null || text === null ? rule : { ...rule, values: read(text) };
+    const text = textOf(rule.setting);
+    return text === null ? rule : { ...rule, values: read(text) };
   };
   const listed = (text: string): readonly string[] => [...new Set(text.split(',').map((one) => one.trim()))];
-  const isNamed = (entity: Entity): boolean =>
-    [...entity.only, ...entity.each.values()].some(({ setting }) => setting !== null);
+  const isNamed = ({ only, each, first }: Entity): boolean =>
+    [...only, ...each.values(), ...(first === null ? [] : [first])].some(({ setting }) => setting !== null);
   if (![...definition.entities.values()].some(isNamed)) return definition;
   const entities = new Map(
     [...definition.entities].map(([name, entity]): [EntityName, Entity] => {
       if (!isNamed(entity)) return [name, entity];
       const each = new Map([...entity.each].map(([param, rule]) => [param, named(rule, listed)] as const));
-      return [name, { ...entity, each, only: entity.only.map((rule) => named(rule, (text) => [text])) }];
+      const only = entity.only.map((rule) => named(rule, (text) => [text]));
+      const from = textOf(entity.first?.setting ?? null);
+      const first =
+        entity.first === null || from === null ? entity.first : { ...entity.first, ms: timeMs(from) };
+      return [name, { ...entity, each, only, first }];
     }),
   );
-  return { ...definition, entities };
+  return frozen({ ...definition, entities });
 }
 
 /** The values of a filter or a list of values. Throws DEFINITION_INVALID for those of a setting without one. */
@@ -372,6 +407,11 @@ export function isUniqueInListing(field: string, { key, parents, inject: own = {
     Object.hasOwn(own, part) ||
     (parents.length > 0 && parents.every(({ inject }) => Object.hasOwn(inject, part)));
   return key.includes(field) && key.every((part) => part === field || isFilled(part));
+}
+
+/** A window of such an entity that was read to its end replaces its rows: there is no other way to recognize them. */
+export function replacesRows({ windows, isKeyless, deletes }: Entity): boolean {
+  return windows !== null && isKeyless === true && deletes !== 'never';
 }
 
 /**

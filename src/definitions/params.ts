@@ -1,5 +1,6 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { Params, FieldType } from '../core/records.ts';
+import { timeFormat } from '../core/time-format.ts';
 import type { Action, Param, Entity, CredentialShape, Definition } from './definition.ts';
 import { suggestName } from './suggest-name.ts';
 
@@ -126,14 +127,14 @@ function toNumber(value: JsonValue): JsonValue {
   return Number.isFinite(number) ? number : null;
 }
 
-/** Formats of a time, in UTC. */
+/** Formats of a time of the clock. */
 const formats = {
-  date: (iso: string) => iso.slice(0, 10),
-  compactDate: (iso: string) => iso.slice(0, 10).replaceAll('-', ''),
-  compactHour: (iso: string) => iso.slice(0, 13).replaceAll('-', ''),
-  dateTime: (iso: string) => `${iso.slice(0, 19)}Z`,
-  unix: (_iso: string, ms: number) => String(Math.floor(ms / 1000)),
-  unixMs: (_iso: string, ms: number) => String(ms),
+  date: timeFormat('%Y-%m-%d'),
+  compactDate: timeFormat('%Y%m%d'),
+  compactHour: timeFormat('%Y%m%dT%H'),
+  dateTime: timeFormat('%Y-%m-%dT%H:%M:%SZ'),
+  unix: timeFormat('unix'),
+  unixMs: timeFormat('unixMs'),
 } as const;
 
 /** A time in place of a fixed parameter's value: this many days after the walk began. */
@@ -166,7 +167,7 @@ export function clockProblem(value: JsonObject, { type }: Pick<Param, 'type'>): 
   if (type !== 'string' && type !== 'integer') {
     return `expected a string or integer parameter for a time, this one is of type ${type}`;
   }
-  return type === 'string' || ['unix', 'unixMs', 'compactDate'].includes(format)
+  return type === 'string' || formats[format as keyof typeof formats].isNumber
     ? null
     : 'expected format unix, unixMs or compactDate: the parameter is of type integer';
 }
@@ -190,8 +191,7 @@ export function withTimes(
       if (param === undefined || !isClockValue(value, param)) return [name, value];
       // `as`: the definition was checked.
       const { days, format } = value as unknown as ClockValue;
-      const at = ms + days * dayMs;
-      const text = formats[format](new Date(at).toISOString(), at);
+      const text = formats[format].write(ms + days * dayMs);
       return [name, param.type === 'integer' ? Number(text) : text];
     }),
   );

@@ -1,4 +1,5 @@
 import type { Params } from '../core/records.ts';
+import { timeFormat } from '../core/time-format.ts';
 import { isUniqueInListing, buildAction, pagingParams, type Action, type Param } from './definition.ts';
 import { checkParamName, fieldType, type Note, type EntityCheck } from './check-names.ts';
 import { checkParam, checkParams, clockProblem, isClockValue, withTimes } from './params.ts';
@@ -239,7 +240,8 @@ export function checkReading(check: EntityCheck): void {
   checkCut(check);
 }
 
-type Incremental = NonNullable<EntityFile['incremental']>;
+type Windows = Extract<EntityFile['incremental'], { readonly kind: 'windows' }>;
+type Incremental = Exclude<NonNullable<EntityFile['incremental']>, Windows>;
 
 /** Types of fields that can hold a number of seconds or milliseconds. */
 const numberTypes: ReadonlySet<string> = new Set(['integer', 'number', 'string']);
@@ -249,10 +251,11 @@ function checkIncremental(check: EntityCheck): void {
   const { entity, note } = check;
   const { incremental } = entity;
   if (incremental === null) return;
-  checkChangeField(check, incremental);
   if (entity.recursive !== null) {
     note(['incremental'], 'expected no tree: listings inside listings are read as one, whole or not at all');
   }
+  if (incremental.kind === 'windows') return checkWindows(check, incremental);
+  checkChangeField(check, incremental);
   switch (incremental.kind) {
     case 'keyset':
       checkSinceParam(check, incremental);
@@ -278,6 +281,48 @@ function checkIncremental(check: EntityCheck): void {
   }
 }
 
+/** Checks the parameters of windows, and that nothing else decides which records a listing has. */
+function checkWindows({ entity, note, param, field: checkField }: EntityCheck, windows: Windows): void {
+  const { fromParam, toParam, format, step, field } = windows;
+  const { isNumber, floor } = timeFormat(format);
+  const paging = pagingParams(entity.pagination).map(({ name }) => name);
+  for (const role of ['fromParam', 'toParam'] as const) {
+    const name = windows[role];
+    if (name === null) continue;
+    const at = ['incremental', role];
+    param(at, name, isNumber ? ['string', 'integer'] : ['string']);
+    const others = { ...entity.fixedParams, ...entity.order?.params };
+    if (paging.includes(name) || Object.hasOwn(others, name)) {
+      note(at, `${name} is set elsewhere: it cannot have two values`);
+    }
+  }
+  if (fromParam === toParam) {
+    note(['incremental'], `expected two parameters, got ${fromParam} for both bounds`);
+  }
+  const windowsEnd = 'days' in step ? 'days' : 'months';
+  const next = windowsEnd === 'days' ? Date.UTC(2024, 0, 2) : Date.UTC(2024, 1, 1);
+  if (floor(next) !== next) {
+    note(['incremental', 'format'], `expected a format with ${windowsEnd}, as the step has, got ${format}`);
+  }
+  if (toParam === null && (windows.isToIncluded || windows.last === 'now')) {
+    note(['incremental', 'toParam'], 'is missing: isToIncluded and last are about it');
+  }
+  if (field !== null) checkField(['incremental', 'field'], field.split('.')[0] ?? field);
+  if (entity.window !== null) note(['window'], 'expected none: windows are read by themselves');
+  if (entity.deletes === 'sweep' && entity.isKeyless !== true) {
+    const message =
+      'expected never, or confirm: a record whose time changes moves to a window that may not be read again';
+    note(['deletes'], message);
+  }
+  entity.parents.forEach(({ marker }, index) => {
+    if (marker === null) return;
+    note(
+      ['parents', index, 'marker'],
+      'expected none: a new window is read whether the parent changed or not',
+    );
+  });
+}
+
 function restsOnOrder({ kind }: EntityFile['pagination']): boolean {
   return kind === 'offset' || kind === 'page';
 }
@@ -287,13 +332,12 @@ function checkChangeField({ entity, note }: EntityCheck, { field, format }: Incr
   const { type, known } = changeFieldType(entity, field);
   if (type === null) {
     note(at, noSuch('field', field, known));
-  } else if (format === undefined && type !== 'string') {
-    const message = `expected a field of type string that holds a time, ${field} is of type ${type}`;
-    const advice = type === 'integer' ? '; for a number of seconds, add format: unix' : '';
-    note(at, `${message}${advice}`);
-  } else if (format !== undefined && !numberTypes.has(type)) {
-    const message = `expected a field of type integer, number or string for format ${format}`;
-    note(at, `${message}, ${field} is of type ${type}`);
+  } else if (timeFormat(format ?? 'iso').isNumber ? !numberTypes.has(type) : type !== 'string') {
+    const isNumber = timeFormat(format ?? 'iso').isNumber;
+    const types = isNumber ? 'integer, number or string' : 'string';
+    const what = format === undefined ? 'that holds a time' : `for format ${format}`;
+    const advice = type === 'integer' && !isNumber ? '; for a number of seconds, add format: unix' : '';
+    note(at, `expected a field of type ${types} ${what}, ${field} is of type ${type}${advice}`);
   }
 }
 
@@ -321,11 +365,16 @@ function changeFieldType(entity: EntityFile, path: string) {
 
 function checkSinceParam(
   { entity, note, param }: EntityCheck,
-  { sinceParam, format, sinceFormat = format ?? 'iso' }: Extract<Incremental, { sinceParam: string }>,
+  { kind, sinceParam, format, sinceFormat = format ?? 'iso' }: Extract<Incremental, { sinceParam: string }>,
 ): void {
   const at = ['incremental', 'sinceParam'];
+  const { isNumber, floor } = timeFormat(sinceFormat);
   // A number may be sent as one.
-  param(at, sinceParam, sinceFormat === 'iso' ? ['string'] : ['string', 'integer']);
+  param(at, sinceParam, isNumber ? ['string', 'integer'] : ['string']);
+  if (kind === 'keyset' && floor(1_000) !== 1_000) {
+    const message = `expected a format with seconds, got ${sinceFormat}: each page of a keyset begins at a second`;
+    note(['incremental', 'sinceFormat'], message);
+  }
   if (Object.hasOwn({ ...entity.fixedParams, ...entity.order?.params }, sinceParam)) {
     note(at, `${sinceParam} is also named in fixedParams or order: it cannot have two values`);
   }
@@ -363,8 +412,9 @@ function checkNewestFirst(check: EntityCheck, params: EntityFile['fixedParams'])
  */
 function checkKeyless({ entity, note }: EntityCheck): void {
   if (entity.isKeyless !== true) return;
-  if (entity.deletes !== 'never') {
-    const message = `expected never beside key: none (got ${entity.deletes}): a record that changes is another one`;
+  const { deletes, incremental } = entity;
+  if (deletes !== 'never' && (deletes === 'confirm' || incremental?.kind !== 'windows')) {
+    const message = `expected never beside key: none (got ${deletes}): a record that changes is another one`;
     note(['deletes'], message);
   }
   const why = 'beside key: none: its records would be other ones with each change';
@@ -432,7 +482,8 @@ function checkCut(check: EntityCheck): void {
   const here = ['cut', 'reversed'];
   const { order, incremental } = entity;
   if (order === null) note(here, 'expected an order, whose opposite it is');
-  else if (incremental === null) checkField(['order', 'field'], order.field, ['string']);
+  else if (incremental === null || incremental.kind === 'windows')
+    checkField(['order', 'field'], order.field, ['string']);
   else if (incremental.field !== order.field) {
     const message = `expected the order to sort by the field of incremental, ${incremental.field}, got ${order.field}`;
     note(here, message);

@@ -93,6 +93,8 @@ export function openAccountCheck(run: Run) {
    */
   const ofPage = (entity: Entity, partition: Pick<Partition, 'mode'>, page: PageStored): Promise<void> => {
     if (run.doubtsAccount !== true || plan.kind !== 'sync' || asked.window !== null) return Promise.resolve();
+    // Another window has other records.
+    if (entity.windows !== null) return Promise.resolve();
     const check = checked.then(() => checkPage(entity, partition, page));
     checked = check.catch(() => undefined);
     return check;

@@ -47,9 +47,8 @@ export function isFiltered(chosen: Pick<ChosenEntity, 'variants'> | undefined): 
 }
 
 /**
- * The listings into which those of an entity are divided, with the values that are filled into their records: one for
- * each set of parameters, and each of the values that the definition lists. Throws DEFINITION_INVALID for a value that
- * is none of its parameter.
+ * Parameters of the listings into which those of an entity are divided: one for each set of parameters, and each of the
+ * values that the definition lists. Throws DEFINITION_INVALID for a value that is none of its parameter.
  */
 export function dividedListings(entity: Entity, variants: readonly Params[]) {
   const declared = entity.actions.get('list')?.params;
@@ -67,7 +66,7 @@ export function dividedListings(entity: Entity, variants: readonly Params[]) {
     });
     listings = listings.flatMap((listing) => values.map((value) => ({ [param]: value, ...listing })));
   }
-  return listings.map((params) => ({ params, inject: injectedFrom(entity, entity.inject, params) }));
+  return listings;
 }
 
 /** Values that the parameters of a listing fill into its records: field -> parameter. */
@@ -82,6 +81,13 @@ export function injectedFrom(
     if (type !== undefined) injected[field] = convertValue(type, params[param] ?? null);
   }
   return injected;
+}
+
+/** Where reading begins by a setting, in milliseconds; empty where none says so. */
+export function givenFirst(entity: Entity | undefined): readonly (number | null)[] {
+  const first = entity?.first ?? null;
+  // Each window is read by itself, wherever the first one is.
+  return first === null || first.setting === null || entity?.windows !== null ? [] : [first.ms];
 }
 
 /** Steps from a root entity: deeper partitions start first, so that parents do not pile up children. */

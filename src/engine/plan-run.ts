@@ -8,12 +8,13 @@ import type { FoundPartition } from '../sinks/partition.ts';
 import type { EntityReading, RunPlan } from '../sinks/sink.ts';
 import { entityMaskings } from './prepare/mask-row.ts';
 import {
-  dividedListings,
+  givenFirst,
   isReadIncrementally,
   type ChosenEntities,
   type ChosenEntity,
 } from './chosen-entities.ts';
 import { timeParam } from '../pagination/pagination.ts';
+import { listingsOf, mostWindows, startOfMonth } from './windows.ts';
 import type { RunKind } from '../sinks/run-report.ts';
 
 /**
@@ -26,13 +27,14 @@ const keepPartitionsMs = 30 * 24 * 60 * 60 * 1000;
 
 /**
  * Plan of a run: its tables, entities, and the root partitions through which all others are found. `chosen`: as
- * `withWindow` gives them.
+ * `withWindow` gives them. `capMs`: the time by the service's clock.
  */
 export function planRun(
   definition: Definition,
   chosen: ChosenEntities,
   nowMs: number,
   run: RunOptions,
+  capMs = nowMs,
 ): RunPlan {
   const entities = [...definition.entities.values()].filter((entity) => chosen.has(entity.name));
   return {
@@ -63,11 +65,12 @@ export function planRun(
     entities: entities.map((entity) => entity.name),
     roots: entities
       .filter((entity) => entity.parents.length === 0)
-      .flatMap((entity) => rootsOf(entity, chosen.get(entity.name), run)),
+      .flatMap((entity) => rootsOf(entity, chosen.get(entity.name), run, capMs)),
     choices: JSON.stringify(
       entities.map(({ name }) => {
         const { variants, parents, bounds } = chosen.get(name) ?? {};
-        return bounds === undefined ? [name, variants, parents] : [name, variants, parents, bounds];
+        const from = givenFirst(definition.entities.get(name));
+        return [name, variants, parents, ...(bounds === undefined ? [] : [bounds]), ...from];
       }),
     ),
     leaves: entities.map(({ name }) => name).filter((name) => !isParent(definition, chosen, name)),
@@ -76,9 +79,11 @@ export function planRun(
 }
 
 function readingOf(entity: Entity, chosen: ChosenEntity | undefined, nowMs: number): EntityReading {
+  const from = givenFirst(entity);
   return {
     isIncremental: isReadIncrementally(entity, chosen),
     fullBefore: instant(nowMs - (chosen?.fullEveryMs ?? 0)),
+    ...(from.length === 0 ? {} : { from }),
     mayMove: entity.deletes === 'confirm' && entity.actions.has('get') && !isKeyedByParent(entity),
   };
 }
@@ -109,8 +114,9 @@ function rootsOf(
   entity: Entity,
   chosen: ChosenEntity | undefined,
   run: RunOptions,
+  capMs: number,
 ): readonly FoundPartition[] {
-  return dividedListings(entity, chosen?.variants ?? [{}]).map(({ params, inject }) => ({
+  return listingsOf(entity, chosen?.variants ?? [{}], capMs).map(({ params, inject, marker }) => ({
     entity: entity.name,
     params: { ...params, ...chosen?.bounds },
     inject,
@@ -118,7 +124,7 @@ function rootsOf(
     treeDepth: entity.recursive === null ? null : 0,
     tree: null,
     parent: null,
-    marker: null,
+    marker,
     base: run.window === null ? null : params,
   }));
 }
@@ -270,9 +276,6 @@ export interface BackfillSpan {
   readonly length: WindowLength;
 }
 
-/** More would be a slip of the finger: a window costs calls even where nothing is in it. */
-export const mostWindows = 10_000;
-
 /**
  * The span cut into windows without gap or overlap, newest first: months, quarters and years at the calendar's (UTC),
  * other lengths from the beginning on, so that a span that ends later has the same ones. Throws `RangeError` for a span
@@ -303,11 +306,4 @@ function nextBound(start: number, length: WindowLength): number {
       return startOfMonth(Math.floor(next / 12), next % 12);
     }
   }
-}
-
-/** `Date.UTC` takes the years 0 to 99 for 1900 to 1999. */
-function startOfMonth(year: number, month: number): number {
-  const date = new Date(0);
-  date.setUTCFullYear(year, month, 1);
-  return date.getTime();
 }

@@ -68,12 +68,13 @@ export async function openRun(options: SyncOptions, lease: Lease, beganMs: numbe
     connector,
   );
   const entities = withWindow(definition, options.entities, asked.window);
-  const plan = planRun(definition, entities, clock.now(), asked);
   const startedMs = clock.now();
+  const { serverTime } = source.stats();
+  const capMs = serverTime === null ? startedMs : Date.parse(serverTime);
+  const plan = planRun(definition, entities, startedMs, asked, capMs);
   const started = await sink.startRun(lease, plan);
   const { run: id, continues, due, earlier, wrote } = started;
   onEvent({ kind: 'run-started', connector, run: id, continues, due });
-  const { serverTime } = source.stats();
   const ending = runEnding(options.signal, clock);
   return {
     ...options,
@@ -96,7 +97,7 @@ export async function openRun(options: SyncOptions, lease: Lease, beganMs: numbe
     beganMs,
     startedMs,
     /** The run's start by the service's clock, in milliseconds: later changes may not have been read. */
-    capMs: serverTime === null ? startedMs : Date.parse(serverTime),
+    capMs,
     tally: runTally(
       plan.tables.map(({ entity }) => entity),
       earlier,

@@ -14,6 +14,7 @@ import {
 } from './chosen-entities.ts';
 import { compileChangeSpan, countUndated, undatedText } from './prepare/change-span.ts';
 import { newRunId } from './plan-run.ts';
+import { windowParams } from './windows.ts';
 import { runTally } from './run-tally.ts';
 import { pageRequest, walkContext, walkPartition, type GroupCommits, type WalkContext } from './walk.ts';
 import type { RunEvent } from '../core/events.ts';
@@ -156,13 +157,13 @@ function contextOf(options: TryOptions, source: Source, at: At): WalkContext {
 
 function partitionOf(definition: Definition, entity: Entity, params: Params): Partition {
   const parent = fillingParent(entity, params);
-  const [listing = { params, inject: {} }] = dividedListings(entity, [params]);
+  const [listing = params] = dividedListings(entity, [params]);
   return {
     id: 1,
     entity: entity.name,
-    params: listing.params,
+    params: listing,
     inject: {
-      ...listing.inject,
+      ...injectedFrom(entity, entity.inject, listing),
       ...(parent === null ? {} : injectedFrom(entity, parent.inject, params)),
     },
     rank: rankOf(definition, entity.name),
@@ -188,7 +189,8 @@ export async function probePage(
   { variants }: Pick<ChosenEntity, 'variants'>,
   { expectsTotal, nowMs, signal }: Pick<TryOptions, 'expectsTotal' | 'signal'> & { readonly nowMs: number },
 ) {
-  const request = firstRequest(entity, dividedListings(entity, variants)[0]?.params ?? {}, nowMs);
+  const listing = { ...dividedListings(entity, variants)[0], ...windowParams(entity, nowMs) };
+  const request = firstRequest(entity, listing, nowMs);
   const page = await source.list(request, signal);
   return {
     records: page.records.length,

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { textNumber } from '../core/text-number.ts';
-import type { Entity } from '../definitions/definition.ts';
+import { replacesRows, type Entity } from '../definitions/definition.ts';
 import type { Partition, Position, Seal, WalkFailure, Absence, Proof } from '../sinks/partition.ts';
 import {
   smaller,
@@ -13,10 +13,11 @@ import {
 } from './prepare/prepare-page.ts';
 import type { CheckAccount } from './check-account.ts';
 import { compileCompletePage, type CompletedPage } from './complete-page.ts';
-import { isFiltered } from './chosen-entities.ts';
+import { givenFirst, isFiltered } from './chosen-entities.ts';
 import type { EntityName } from '../core/names.ts';
 import type { PageLengths, Pagination, Advance } from '../pagination/pagination.ts';
 import type { Run } from './run.ts';
+import { checkInWindow, sentParams } from './windows.ts';
 import { SyncError } from '../core/errors.ts';
 import { fixedParamsAt } from '../definitions/params.ts';
 import type { PageCommit, CommittedPage } from '../sinks/sink.ts';
@@ -58,7 +59,7 @@ export function walkContext(run: WalkingRun, entity: Entity, { remembered, ...sh
     /** The walks are bounded at both ends: rows that they do not meet may lie outside. */
     isBackfill,
     /** The settings say which of the entity's records are read. */
-    isFiltered: isFiltered(chosen),
+    isFiltered: isFiltered(chosen) || givenFirst(entity).length > 0,
     pageLengths,
     /**
      * Times that pages had to be halved in this run before the service gave one in time: later walks do not try larger
@@ -341,7 +342,7 @@ export function pageRequest(
     params: {
       ...fixedParamsAt(entity, capMs),
       ...sortParams(entity, listing),
-      ...listing.params,
+      ...sentParams(entity, listing.params, capMs),
       ...pagination.request(position),
     },
     isRoot: entity.parents.length === 0,
@@ -362,8 +363,8 @@ async function takePage(walk: Walk, point: WalkPoint, fetching: Promise<Fetched>
     try {
       prepared = await prepare(walk, point, fetched);
     } catch (error) {
-      // It must not be stored (its fields have changed, and the settings say to stop then): the walk ends as after a
-      // failed call.
+      // It must not be stored (its fields have changed, and the settings say to stop then; or it is that of another
+      // window): the walk ends as after a failed call.
       const next = afterFailure(walk, point, error);
       dropPage(walk, fetched);
       return { next, page: null };
@@ -382,12 +383,15 @@ function dropPage({ run, entity }: Walk, fetched: Fetched): void {
   run.onEvent({ kind: 'page-dropped', entity: entity.name, bytes: fetched.page.bytes });
 }
 
-async function prepare({ run, partition, preparePage }: Walk, { state }: WalkPoint, { page }: CompletedPage) {
-  return await preparePage(partition, page.records, {
+async function prepare(walk: Walk, { state }: WalkPoint, { page }: CompletedPage) {
+  const { run, partition } = walk;
+  const prepared = await walk.preparePage(partition, page.records, {
     alreadyRead: state.read,
     answeredMs: answeredMs(page.serverTime, { capMs: run.capMs, nowMs: run.clock.now() }),
     differenceMs: smallestOf(partition.clockDifferences, state.behind),
   });
+  checkInWindow(walk.entity, partition.params, prepared.changes);
+  return prepared;
 }
 
 function makeReady(walk: Walk, point: WalkPoint, completed: CompletedPage, prepared: PreparedPage) {
@@ -647,12 +651,17 @@ function absenceOf(
   entity: Entity,
   partition: Partition,
   proof: Proof,
-  { refused, partial }: WalkState,
+  { read, refused, partial }: WalkState,
   isFiltered: boolean,
 ): Absence {
   if (partition.mode === 'incremental' || entity.deletes === 'never') return null;
   // An incomplete record in a tree does not say whether it has a listing: rows below it were not looked for.
   if (entity.recursive !== null && partial > 0) return null;
+  if (replacesRows(entity)) {
+    // A service that cannot answer may show an empty window, once.
+    const isEmptied = read === 0 && partition.storedRows > 0;
+    return refused > 0 ? null : isEmptied || !proof.isOrdered ? 'walk' : 'nothing';
+  }
   // Records hidden by a filter exist, however many walks do not meet them: only the record itself can tell.
   if (isFiltered) return isGettable(entity, partition) ? 'get' : null;
   // A record in quarantine may be one that is stored: it was there, unrecognized.

@@ -10,10 +10,10 @@ import * as paging from './pagination.ts';
 /** A full walk of a filtered listing: only changes since then are requested. */
 export function sincePagination(
   full: paging.Pagination,
-  { name, write }: paging.SinceParam,
+  { name, write, floor }: paging.SinceParam,
   sinceMs: number,
 ): paging.Pagination {
-  const boundMs = paging.floorSecond(sinceMs);
+  const boundMs = floor(paging.floorSecond(sinceMs));
   return {
     ...full,
     request: (position) => ({ ...full.request(position), [name]: write(boundMs) }),

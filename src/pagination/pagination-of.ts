@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { timeFormat } from '../core/time-format.ts';
 import type { Params } from '../core/records.ts';
 import type { Entity, Pagination as PaginationRules } from '../definitions/definition.ts';
 import type { Partition, Position } from '../sinks/partition.ts';
@@ -47,9 +48,10 @@ export function paginationOf(
     cut === null ? walk : cutPagination(walk, cut, pagination, isDown);
   const full = (storedRows: number): paging.Pagination => mayBeCut(whole(storedRows));
   if (incremental === null || reading.mode === 'full' || reading.watermark === null) {
-    return full(reading.storedRows);
+    return withFirst(entity, full(reading.storedRows));
   }
-  const sinceMs = Date.parse(reading.watermark) - incremental.lookbackMs;
+  const firstMs = entity.first?.ms ?? Number.NEGATIVE_INFINITY;
+  const sinceMs = Math.max(Date.parse(reading.watermark) - incremental.lookbackMs, firstMs);
   switch (incremental.kind) {
     case 'keyset':
       // The definition was checked: keyset stands on offsets and page numbers alone, newest first on page tokens.
@@ -96,14 +98,19 @@ export function sortParams(entity: Entity, reading: Reading): Params {
 type Bounded = Extract<NonNullable<Entity['incremental']>, { readonly sinceParam: string }>;
 
 function sinceParamOf({ actions }: Entity, { sinceParam: name, format, sinceFormat }: Bounded) {
-  const form = sinceFormat ?? format ?? 'iso';
-  const type = actions.get('list')?.params.get(name)?.type ?? 'string';
-  const write: paging.SinceParam['write'] = (ms) => {
-    if (form === 'iso') return paging.timeParam(ms);
-    const number = form === 'unix' ? Math.floor(ms / 1000) : ms;
-    return type === 'integer' ? number : String(number);
-  };
-  return { name, write };
+  const { write: writeText, floor } = timeFormat(sinceFormat ?? format ?? 'iso');
+  const isInteger = actions.get('list')?.params.get(name)?.type === 'integer';
+  const write: paging.SinceParam['write'] = (ms) => (isInteger ? Number(writeText(ms)) : writeText(ms));
+  return { name, write, floor };
+}
+
+/** A full walk with the first value of the parameter for changes: without one, a service may show its newest days. */
+function withFirst(entity: Entity, full: paging.Pagination): paging.Pagination {
+  const { incremental } = entity;
+  const firstMs = entity.first?.ms ?? null;
+  if (incremental === null || incremental.kind === 'newestFirst' || firstMs === null) return full;
+  const { name, write } = sinceParamOf(entity, incremental);
+  return { ...full, request: (position) => ({ [name]: write(firstMs), ...full.request(position) }) };
 }
 
 const singlePosition = z.object({ kind: z.literal('single'), pages: z.number() });

@@ -11,6 +11,7 @@ import {
 } from '../core/json.ts';
 import type { Params } from '../core/records.ts';
 import { textNumber } from '../core/text-number.ts';
+import { timeFormat } from '../core/time-format.ts';
 import type { Doubt, PageLength, Position, Proof } from '../sinks/partition.ts';
 import type { Entity } from '../definitions/definition.ts';
 import {
@@ -245,14 +246,14 @@ export function pageMark(marks: readonly string[]): string {
 }
 
 /** A bound as the services are known to read it, rounded down to the second: `2015-10-21T15:41:36+00:00`. */
-export function timeParam(ms: number): string {
-  return `${new Date(floorSecond(ms)).toISOString().slice(0, 19)}+00:00`;
-}
+export const timeParam = timeFormat('iso').write;
 
 /** The parameter that asks for what changed since a time, and how it has that. */
 export interface SinceParam {
   readonly name: string;
   readonly write: (ms: number) => string | number;
+  /** The time that the service is asked for: formats say less than a time. */
+  readonly floor: (ms: number) => number;
 }
 
 export function floorSecond(ms: number): number {

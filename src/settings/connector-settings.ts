@@ -1,4 +1,5 @@
 import path from 'node:path';
+import { timeMs } from '../core/clock.ts';
 import {
   isConnectorId,
   isConnectorName,
@@ -13,6 +14,7 @@ import { mapOf } from '../definitions/frozen.ts';
 import {
   servedDefinition,
   pagingParams,
+  firstSettings,
   withSettings,
   type Definition,
   type Entity,
@@ -99,17 +101,14 @@ function buildConnector(name: string, file: ConnectorFile, known: BuiltWith, not
   const folder = known.folderOf(name);
   const here = { definition, read, sinks: sinks.values(), sink, folder, at: [...at, 'downloads'] };
   const downloads = buildDownloads(file.downloads, here, note);
-  const asked = address.kind === 'direct' ? definition : servedDefinition(definition);
+  const asked = withSettings(servedBy(address, definition), address);
   const masks = likeMasks([...alike, file.mask], note, (noting) =>
     buildMasks({ file, definition: asked, entities, key: maskKey, at, note: noting }),
   );
   return {
     name,
-    /** The definition, with the masks of the config on its entities. */
-    definition: maskedDefinition(
-      withSettings(asked, address.kind === 'direct' ? address.credentials : new Map()),
-      masks,
-    ),
+    /** The definition, with the masks of the config on its entities, and the times that it gives. */
+    definition: maskedDefinition(asked, masks),
     masks,
     address,
     /** Where its credentials come from, as the config names it; empty: they are no references, or there are none. */
@@ -130,6 +129,10 @@ function buildConnector(name: string, file: ConnectorFile, known: BuiltWith, not
     /** The files that are fetched after each sync; null: none. */
     downloads,
   };
+}
+
+function servedBy({ kind }: { readonly kind: string }, definition: Definition): Definition {
+  return kind === 'direct' ? definition : servedDefinition(definition);
 }
 
 /** Settings by which the entities of connectors are alike. */
@@ -314,15 +317,19 @@ function checkGiven(given: Texts, definition: Definition, at: readonly string[],
 /** Checks that settings are declared, that they are not among the credentials, and that secret ones are references. */
 function checkSettings(
   { credentials, settings }: Readonly<Record<'credentials' | 'settings', Texts>>,
-  { name: type, settings: declared }: Definition,
+  definition: Definition,
   { at, note, isFromOutside }: Required<Omit<DirectPlace, 'signIns'>>,
 ): void {
-  for (const name of Object.keys(settings)) {
+  const { name: type, settings: declared } = definition;
+  const times = firstSettings(definition);
+  for (const [name, value] of Object.entries(settings)) {
     const here = [...at, 'settings', name];
     const known = declared.get(name);
     if (known === undefined) note(here, `no such setting of ${type}${suggestName(name, declared.keys())}`);
     else if (known.isSecret && !isFromOutside(here)) {
       note(here, 'is secret: expected ${VARIABLE} or ${file:path}, got the text itself');
+    } else if (times.has(name) && value !== missingHere && timeMs(value) === null) {
+      note(here, 'expected a time such as 2024-01-01 or 2024-01-01T00:00:00Z');
     }
   }
   for (const name of Object.keys(credentials)) {
@@ -450,7 +457,11 @@ function takenParams(entity: Entity): ReadonlyMap<string, string> {
   const each = [...entity.each.keys()].map(
     (name) => [name, 'has its values from the definition; leave it out'] as const,
   );
-  return new Map([...walkParams(entity), ...each, ...filled]);
+  const { fromParam, toParam } = entity.windows ?? { fromParam: null, toParam: null };
+  const windows = [fromParam, toParam].flatMap((name) =>
+    name === null ? [] : [[name, 'is set window by window; leave it out'] as const],
+  );
+  return new Map([...walkParams(entity), ...each, ...windows, ...filled]);
 }
 
 /** Parameters that are the same for every listing of the entity, or change with each page. */

@@ -22,6 +22,8 @@ export interface EntityReading {
    * changed.
    */
   readonly fullBefore: Instant;
+  /** Where the settings let reading begin, in milliseconds: from elsewhere, it is read in full. Empty: nowhere. */
+  readonly from?: readonly (number | null)[];
   /**
    * Records may move below another parent, and `get` can be asked for them: it is, before they count as deleted with
    * their parent.

@@ -331,6 +331,7 @@ function reasonText({ row, reason, changeValue, changedBy }: Explanation, entity
     case 'incremental':
       return incrementalText(reason.isMet, changeValue, partition);
     case 'marker':
+      if (entity.windows !== null) return 'its window ended too long ago to change; full reads read it again';
       return `its listing was not read, because its parent record has not changed since (change time ${printable(partition?.marker ?? '')})`;
     case 'not-led-to':
       return 'its listing was not read: its parent record has not changed, or exists but is no longer listed (in the trash)';

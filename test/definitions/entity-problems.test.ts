@@ -23,7 +23,8 @@ describe('reading changes', () => {
   describe('a way to read only what changed is refused', () => {
     const keyset = 'field: last_changed, sinceParam: since_last_changed';
     itRefuses('of email-marketing', mailing, {
-      'kind: keyset, → kind: keysets,': 'incremental.kind: expected kind: keyset, since or newestFirst',
+      'kind: keyset, → kind: keysets,':
+        'incremental.kind: expected kind: keyset, since, newestFirst or windows',
       [`${keyset} → field: last_change, sinceParam: since_last_changed`]:
         'list_members.incremental.field: no such field: "last_change"; did you mean "last_changed"?',
       [`${keyset} → field: vip, sinceParam: since_last_changed`]:
@@ -320,7 +321,8 @@ entities:
         'incremental.field: expected a field of type string that holds a time',
       'field: at, format: unix → field: note, format: unix':
         'field: expected a field of type integer, number or string for',
-      'format: unix, sinceParam → format: unixs, sinceParam': 'format: expected one of unix, unixMs',
+      'format: unix, sinceParam → format: unixs, sinceParam':
+        'format: expected iso, unix, unixMs or a pattern',
       'sinceParam: since → sinceParam: since, sinceFormat: iso':
         'sinceParam: expected a list parameter of type string',
       'sinceParam: since → sinceParam: range': 'sinceParam: expected a list parameter of type string',

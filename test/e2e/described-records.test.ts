@@ -365,7 +365,7 @@ ${withSettings(settings, entity, pens).replace('$ORIGIN', 'https://api.example.c
       '{ colors: { title: C, required: false } }',
       'expected colors to be required',
     ],
-    ['{}', open, 'inject.color: no such parameter of each: "color"'],
+    ['{}', open, 'inject.color: no such parameter of each or of windows: "color"'],
   ])('is refused with each: %s', (each, settings, message) => {
     expect(problems(settings, colors(each))).toContain(message);
   });

@@ -4,14 +4,8 @@ import { systemClock, type Clock, timeMs } from '../../src/core/clock.ts';
 import type { RunEvent } from '../../src/core/events.ts';
 import type { EntityName } from '../../src/core/names.ts';
 import { noCounts, type PageCounts } from '../../src/core/records.ts';
-import {
-  planRun,
-  withWindow,
-  ordinaryRun,
-  backfillWindows,
-  mostWindows,
-  windowText,
-} from '../../src/engine/plan-run.ts';
+import { planRun, withWindow, ordinaryRun, backfillWindows, windowText } from '../../src/engine/plan-run.ts';
+import { mostWindows } from '../../src/engine/windows.ts';
 import { compilePreparePage, type PreparedPage } from '../../src/engine/prepare/prepare-page.ts';
 import { runTally } from '../../src/engine/run-tally.ts';
 import { watchTime } from '../../src/engine/run.ts';

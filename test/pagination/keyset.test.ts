@@ -32,7 +32,7 @@ function keyset() {
   return keysetPagination(
     { style: offsetStyle(rules), maxSize: rules.maxSize },
     {
-      sinceParam: { name: 'since', write: timeParam },
+      sinceParam: { name: 'since', write: timeParam, floor: (ms) => ms },
       sinceMs: secondMs - 59_500,
       pageLengths: new Map(),
       trustsTotal: true,

@@ -1,5 +1,5 @@
 import { isJsonArray, isJsonObject, memberOf, type JsonValue } from '../../core/json.ts';
-import { timeMs } from '../../core/clock.ts';
+import { timeFormat } from '../../core/time-format.ts';
 import type { ChangeSpan } from '../../pagination/pagination.ts';
 
 /**
@@ -8,7 +8,7 @@ import type { ChangeSpan } from '../../pagination/pagination.ts';
  */
 export function compileChangeSpan({ field: path, format }: ChangeField) {
   const names = path.split('.');
-  const readMs = format === undefined ? timeMs : numberReader(format);
+  const { readMs } = timeFormat(format ?? 'iso');
 
   return (raw: JsonValue): ChangeSpan | null => {
     // Most paths name a field of the record that holds one time.
@@ -45,7 +45,7 @@ function valuesAt(
 
 /** End of a message that begins with the number of such records. */
 export const undatedText =
-  'with a change value that is no time: an incremental read never sees them. Times are written as 2026-03-01T09:00:00Z; for numbers the definition has "format: unix" or "unixMs"';
+  'with a change value that is no time: an incremental read never sees them. Times are written as 2026-03-01T09:00:00Z; for others the definition has a "format", such as unix or "%d.%m.%Y"';
 
 /** Counts the records whose change field holds a value that is no time. */
 export function countUndated(
@@ -61,20 +61,5 @@ export function countUndated(
 /** Where records have their change value; `format` as of a definition's `incremental`. */
 export interface ChangeField {
   readonly field: string;
-  readonly format?: 'unix' | 'unixMs' | undefined;
-}
-
-/** The last millisecond of the year 9999: later values are no times. */
-const latestMs = 253_402_300_799_999;
-const plainNumber = /^\d{1,15}(?:\.\d{1,9})?$/;
-
-/** Numbers since 1970, in milliseconds; null for anything else. */
-function numberReader(format: 'unix' | 'unixMs'): (value: JsonValue) => number | null {
-  const factor = format === 'unix' ? 1_000 : 1;
-  return (value) => {
-    const number = typeof value === 'string' && plainNumber.test(value) ? Number(value) : value;
-    if (typeof number !== 'number' || number < 0) return null;
-    const ms = Math.floor(number * factor);
-    return ms <= latestMs ? ms : null;
-  };
+  readonly format?: string | undefined;
 }

@@ -4,7 +4,8 @@ import type { Params } from '../../core/records.ts';
 import type { Definition, Entity, Parent, ParentCondition, Recursive } from '../../definitions/definition.ts';
 import { convertValue } from '../../definitions/params.ts';
 import type { FoundPartition, Marker, Partition } from '../../sinks/partition.ts';
-import { dividedListings, injectedFrom, rankOf, type ChosenEntities } from '../chosen-entities.ts';
+import { injectedFrom, rankOf, type ChosenEntities } from '../chosen-entities.ts';
+import { listingsOf } from '../windows.ts';
 import { timeMs } from '../../core/clock.ts';
 
 export interface FindingRun {
@@ -30,7 +31,10 @@ interface FoundRecord {
  * the trash) lead to none.
  */
 export function compileFindChildren(run: FindingRun, parentEntity: Entity) {
-  const descents = descentsFrom(run, parentEntity.name);
+  const descents = descentsFrom(run, parentEntity.name).map(({ variants, ...descent }) => ({
+    ...descent,
+    listings: listingsOf(descent.child, variants, run.capMs),
+  }));
 
   return (raw: JsonObject, { inject, keyText, settledMs }: FoundRecord): readonly FoundPartition[] => {
     if (descents.length === 0 || isUnlisted(parentEntity, raw)) return [];
@@ -39,7 +43,7 @@ export function compileFindChildren(run: FindingRun, parentEntity: Entity) {
       const params = paramsFrom(child, parent, raw, inject);
       if (params === null) return [];
       const injected = injectedFrom(child, parent.inject, params);
-      const marker = markerOf(parent, raw, settledMs);
+      const ofParent = markerOf(parent, raw, settledMs);
       return listings.map((listing) => ({
         entity: child.name,
         params: { ...listing.params, ...bounds, ...params },
@@ -48,7 +52,8 @@ export function compileFindChildren(run: FindingRun, parentEntity: Entity) {
         treeDepth: child.recursive === null ? null : 0,
         tree: null,
         parent: { entity: parentEntity.name, keyText },
-        marker,
+        // The definition was checked: there is one of them.
+        marker: listing.marker ?? ofParent,
         base: run.isBackfill ? { ...listing.params, ...params } : null,
       }));
     });
@@ -88,10 +93,7 @@ function descentsFrom({ definition, entities }: FindingRun, parentEntity: Entity
     if (child === undefined || !parents.includes(parentEntity)) return [];
     return child.parents
       .filter(({ entity }) => entity === parentEntity)
-      .map((parent) => {
-        const listings = dividedListings(child, variants);
-        return { child, parent, listings, bounds, rank: rankOf(definition, name) };
-      });
+      .map((parent) => ({ child, parent, variants, bounds, rank: rankOf(definition, name) }));
   });
 }
 

@@ -70,6 +70,7 @@ export function compilePreparePage(run: PreparingRun, entity: Entity) {
   // Where the other end of a listing is read, times tell whether both have met.
   const endSpan =
     changeSpan ??
+    compileWindowSpan(entity) ??
     (entity.cut?.reversed === undefined || entity.order === null
       ? null
       : compileChangeSpan({ field: entity.order.field }));
@@ -114,6 +115,15 @@ export function compilePreparePage(run: PreparingRun, entity: Entity) {
       ]),
     };
   };
+}
+
+/** Times of records that must lie in the window of their listing, in its format or in ISO 8601; null: none must. */
+function compileWindowSpan({ windows }: Entity) {
+  if (windows === null || windows.field === null) return null;
+  const { field, format } = windows;
+  const ofFormat = compileChangeSpan({ field, format });
+  const ofIso = compileChangeSpan({ field });
+  return (raw: JsonValue): ChangeSpan | null => ofFormat(raw) ?? ofIso(raw);
 }
 
 type Page = ReturnType<typeof emptyPage>;
@@ -396,7 +406,7 @@ export function compileRecognize(run: FindingRun & { readonly remembered?: Remem
 
 /** Everything that is asked of a record that is stored already, beside its own bytes. */
 function recognizedBy(run: FindingRun, entity: Entity): readonly string[] {
-  const { key, only, whole, order, incremental, actions } = entity;
+  const { key, only, whole, order, incremental, windows, actions } = entity;
   const download = actions.get('download');
   const file = download?.file ?? null;
   return [
@@ -405,7 +415,9 @@ function recognizedBy(run: FindingRun, entity: Entity): readonly string[] {
     ...whole,
     ...only.flatMap(({ field }) => atPath(field)),
     ...(order === null ? [] : [order.field]),
-    ...(incremental === null ? [] : atPath(incremental.field)),
+    ...[incremental?.field ?? null, windows?.field ?? null].flatMap((path) =>
+      path === null ? [] : atPath(path),
+    ),
     ...fieldsOfDescents(run, entity).flatMap(atPath),
     ...(download === undefined || file === null
       ? []

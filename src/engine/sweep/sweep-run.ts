@@ -1,5 +1,5 @@
 import type { EntityName } from '../../core/names.ts';
-import type { Definition, Entity, Recursive } from '../../definitions/definition.ts';
+import { replacesRows, type Definition, type Entity, type Recursive } from '../../definitions/definition.ts';
 import { isNoFault, type TombstoneChoice, type Candidate, type Judgement } from '../../sinks/deletes.ts';
 import type { EntityMissing } from '../../sinks/sink-access.ts';
 import type { RowsOf, WithheldBecause } from '../../sinks/run-report.ts';
@@ -93,8 +93,10 @@ function isWorthAsking({ toConfirm, isAdopted }: EntityMissing, because: Withhel
 }
 
 /** Enters the missing rows into the run's report at once: the run may end before the rest is done. */
-async function judgeMissing({ sink, lease, id, asked, tally }: Run): Promise<readonly JudgedEntity[]> {
-  const judged = judgeDeletes(await sink.deletes.missing(lease, id), asked.guards).filter(
+async function judgeMissing({ sink, lease, id, asked, tally, definition }: Run) {
+  const replaced = [...definition.entities.values()].filter(replacesRows).map(({ name }) => name);
+  const found = await sink.deletes.missing(lease, id);
+  const judged = judgeDeletes(found, asked.guards, new Set(replaced)).filter(
     ({ missing: { missing, orphans } }) => missing + orphans > 0,
   );
   tally.missing(new Map(judged.map((one) => [one.missing.entity, tallyOf(one, asked)])));
@@ -155,25 +157,33 @@ async function deleteBatches({ tally, onEvent, signal }: Run, next: () => Promis
  * missing rows are withheld, and so is every record that would take rows of it along. Nothing that was stored is still
  * there: withheld too, until another chain of runs agrees where the entity came back empty, until a person lets it pass
  * where other records stand in its place. What a person has allowed passes and does not count; nor does what `get`
- * returned when it was asked last.
+ * returned when it was asked last. Of a `replaced` entity, whose rows are others with each change, only the number of
+ * rows that it would lose in 24 hours counts.
  */
-export function judgeDeletes(found: readonly EntityMissing[], guards: Guards) {
-  const over = new Set(
-    found.filter((one) => isOver(one, goingOf(one, found), guards)).map(({ entity }) => entity),
-  );
+export function judgeDeletes(
+  found: readonly EntityMissing[],
+  guards: Guards,
+  replaced: ReadonlySet<EntityName> = new Set(),
+) {
+  const isOver = (one: EntityMissing): boolean => {
+    const going = goingOf(one, found);
+    const { dayAgo, deletedInDay, live } = one;
+    const lost = replaced.has(one.entity) ? dayAgo - (live - going) : going + deletedInDay;
+    return going > 0 && exceedsGuards(lost, dayAgo, guards);
+  };
+  const over = new Set(found.filter(isOver).map(({ entity }) => entity));
   const adopted = new Set(found.filter(({ isAdopted }) => isAdopted).map(({ entity }) => entity));
   return found.map((missing) => ({
     missing,
     /** Rows of the entity that would go along with others' records. */
     below: goingOf(missing, found) - countOpen(missing),
-    ...judgeEntity(missing, over, adopted),
+    ...judgeEntity(missing, { over, adopted, replaced }),
   }));
 }
 
 function judgeEntity(
   missing: EntityMissing,
-  over: ReadonlySet<EntityName>,
-  adopted: ReadonlySet<EntityName>,
+  { over, adopted, replaced }: Readonly<Record<'over' | 'adopted' | 'replaced', ReadonlySet<EntityName>>>,
 ): {
   readonly withheldBecause: WithheldBecause | null;
   /** The rows that may be deleted all the same, where they need nothing more. */
@@ -189,7 +199,7 @@ function judgeEntity(
   const isTooMuch = over.has(missing.entity) || missing.along.some(({ entity }) => over.has(entity));
   if (!missing.hasSurvivor) {
     const isReplaced = missing.live > missing.missing;
-    if (isReplaced && (missing.missing > 1 || missing.along.length > 0)) {
+    if (isReplaced && !replaced.has(missing.entity) && (missing.missing > 1 || missing.along.length > 0)) {
       return { withheldBecause: 'replaced', passing: ['allowed'] };
     }
     if (!isReplaced && missing.missedTwice < missing.missing) {
@@ -211,10 +221,6 @@ function goingOf(missing: EntityMissing, found: readonly EntityMissing[]): numbe
     .flatMap(({ along }) => along)
     .filter(({ entity }) => entity === missing.entity)
     .reduce((sum, { rows }) => sum + rows, countOpen(missing));
-}
-
-function isOver({ dayAgo, deletedInDay }: EntityMissing, going: number, guards: Guards): boolean {
-  return going > 0 && exceedsGuards(going + deletedInDay, dayAgo, guards);
 }
 
 /** Whether so many are more than the guards let go of so many. */

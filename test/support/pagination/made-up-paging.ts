@@ -170,7 +170,7 @@ function openWalk(
   return rules.kind === 'offset' || rules.kind === 'page'
     ? keysetPagination(
         { style: styleOf(rules), maxSize: rules.maxSize },
-        { ...listing, sinceParam: { name: 'since', write: timeParam }, sinceMs },
+        { ...listing, sinceParam: { name: 'since', write: timeParam, floor: (ms) => ms }, sinceMs },
       )
     : newestFirstPagination(full, sinceMs);
 }

@@ -64,6 +64,8 @@ function entity(name: string, list: string[], get: string[] | null, pagination: 
     records: null,
     empty: null,
     cut: null,
+    windows: null,
+    first: null,
     fields: new Map([['id', 'string']]),
     key: ['id'],
     ignored: new Set(),

@@ -5,6 +5,7 @@ import {
   onlyText,
   pagingParams,
   type Parent,
+  replacesRows,
 } from '../../../definitions/definition.ts';
 import { firstNames, suggestName } from '../../../definitions/suggest-name.ts';
 import { isDeclaredName } from '../../../core/names.ts';
@@ -146,7 +147,8 @@ function pagesText({ pagination }: Entity): string {
 
 const pageWords = { offset: 'offset', page: 'number', pageToken: 'token', lastRecord: 'record' };
 
-function changesText({ incremental }: Entity): string {
+function changesText({ incremental, windows }: Entity): string {
+  if (windows !== null) return windowsText(windows);
   if (incremental === null) return 'every sync reads everything';
   const { field, lookbackMs } = incremental;
   const back = `again from ${formatDuration(lookbackMs)} before the newest known`;
@@ -159,8 +161,16 @@ function changesText({ incremental }: Entity): string {
   }
 }
 
-function deletesText({ deletes, actions, incremental }: Entity): string {
+function windowsText({ fromParam, toParam, step, lookbackMs }: NonNullable<Entity['windows']>): string {
+  const params = [fromParam, toParam].filter((name) => name !== null).join(' and ');
+  const each = 'days' in step ? counted(step.days, 'day') : counted(step.months, 'month');
+  return `in windows of ${each} (${params}), each again until it ended ${formatDuration(lookbackMs)} ago`;
+}
+
+function deletesText(entity: Entity): string {
+  const { deletes, actions, incremental } = entity;
   const waits = incremental === null ? '' : '; only by a full read (fullEvery)';
+  if (replacesRows(entity)) return 'a window that is read to its end replaces its rows';
   switch (deletes) {
     case 'sweep':
       return `a full read in a fixed order does not return the record${waits}`;
@@ -221,7 +231,8 @@ function describedEntity(entity: Entity, isWhole: boolean) {
   const { name, actions, explode } = entity;
   return {
     entity: name,
-    ...picked(entity, 'description', 'key', 'parents', 'pagination', 'order', 'incremental', 'deletes'),
+    ...picked(entity, 'description', 'key', 'parents', 'pagination', 'order', 'deletes'),
+    incremental: entity.incremental ?? entity.windows,
     explodesInto: explode?.into ?? null,
     actions: isWhole ? actions : [...actions.keys()],
     ...(isWhole ? picked(entity, 'fields', 'ignored') : {}),

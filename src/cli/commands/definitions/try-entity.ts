@@ -18,6 +18,7 @@ import { firstNames } from '../../../definitions/suggest-name.ts';
 import { checkParams, convertParams, missingParams } from '../../../definitions/params.ts';
 import { wholeJson } from '../../../core/canonical-json.ts';
 import { fillingParent, tryListing, type TriedCall, type TriedStep } from '../../../engine/try-listing.ts';
+import { windowParams } from '../../../engine/windows.ts';
 import type { SeenExchange } from '../../../http/exchange.ts';
 import { connectorNamed } from '../../../settings/choices.ts';
 import { walkParams, buildDirect, entryGiven, isDirect } from '../../../settings/connector-settings.ts';
@@ -71,7 +72,7 @@ Examples:
     const settings = await settingsIfAny(context);
     const definition = definitionFrom(nameOrFile, context, settings);
     const entity = entityNamed(definition, entityName);
-    const params = readParams(entity, flags.param);
+    const params = readParams(entity, flags.param, context.clock.now());
     const allowHosts = flags.allowUpstreamHost.map((host) => hostOf('--allow-upstream-host', host));
     const given = { ...credentialsOf(context, definition), ...settingsIn(flags.setting, definition) };
     const chosen = chooseConnector(context, settings, definition, flags.connector, given, allowHosts);
@@ -174,7 +175,7 @@ function exitCodeOf(calls: readonly TriedCall[]): ExitCode {
 }
 
 /** Throws USAGE for parameters that a person cannot set, and for missing ones. */
-function readParams(entity: Entity, texts: readonly string[]): Params {
+function readParams(entity: Entity, texts: readonly string[], nowMs: number): Params {
   const list = entity.actions.get('list') ?? { params: new Map() };
   const given = Object.fromEntries(texts.map(parseParam));
   const taken = walkParams(entity);
@@ -186,7 +187,7 @@ function readParams(entity: Entity, texts: readonly string[]): Params {
     ...checkParams(list, given),
   ];
   if (problems.length > 0) throw usage(`--param: ${problems.join('; ')}`);
-  const params = convertParams(list, given);
+  const params = { ...windowParams(entity, nowMs), ...convertParams(list, given) };
   if (entity.parents.length > 0 && fillingParent(entity, params) === null) {
     throw usage(missingText(entity, params));
   }
@@ -283,10 +284,7 @@ function chooseConnector(
   const chosen = (address: ConnectorSettings['address'], entry?: ConnectorSettings): Chosen => {
     const isDirect = address.kind === 'direct';
     const masks = entry?.masks ?? masksOfType(settings, definition);
-    const given = withSettings(
-      isDirect ? definition : servedDefinition(definition),
-      isDirect ? address.credentials : new Map(),
-    );
+    const given = withSettings(isDirect ? definition : servedDefinition(definition), address);
     const read = maskedDefinition(given, masks);
     // The rates are those of the definition: no config has such a connector.
     const { name: type, rateLimit } = definition;

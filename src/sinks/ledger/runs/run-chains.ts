@@ -183,7 +183,10 @@ export function scopeOf(plan: RunPlan, definitionHash: string): string {
     definition: definitionHash,
     choices: plan.choices,
     entities: [...plan.entities].sort(),
-    roots: plan.roots.map(({ entity, params }) => writeJson([entity, params])).sort(),
+    // Windows of the calendar, which have a marker, become more with time.
+    roots: plan.roots
+      .flatMap(({ entity, params, marker }) => (marker === null ? [writeJson([entity, params])] : []))
+      .sort(),
   });
 }
 
@@ -265,7 +268,8 @@ export function chainReadings(
         );
       }
       // A leaf concludes nothing from the choices. Any other entity must lead to its children, unchanged or not.
-      const scope = writeJson(leaves.has(entity) ? [definitionHash] : [definitionHash, plan.choices]);
+      const own = [definitionHash, ...(reading.from ?? [])];
+      const scope = writeJson(leaves.has(entity) ? own : [definitionHash, plan.choices]);
       return [entity, { ...reading, isFull, scope, believedUntil: believedUntil(plan.startedAt) }];
     }),
   );
