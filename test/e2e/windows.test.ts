@@ -331,11 +331,7 @@ describe('a definition with windows', () => {
     ['{ days: 1 }', '{ days: 0 }', 'incremental.step.days: expected at least 1, got 0'],
     ['{ days: 1 }', '{ weeks: 1 }', 'incremental.step: expected { days: 1 } to { days: 366 }'],
     ["'2026-02-28'", '{ field: start }', 'expected start to be required, or to have a default'],
-    [
-      'day: from }',
-      'day: cursor }',
-      'inject.day: no such parameter of each or of windows: "cursor"',
-    ],
+    ['day: from }', 'day: cursor }', 'inject.day: no such parameter of each or of windows: "cursor"'],
     ['day: from }', 'dya: from }', 'no such field: "dya"'],
     ['key: none', 'key: [day]', 'deletes: expected never, or confirm: a record whose time changes moves'],
     ['key: none', 'key: none\n    deletes: confirm', 'expected never beside key: none (got confirm)'],
