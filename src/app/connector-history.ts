@@ -1,6 +1,8 @@
+import { canonicalJson } from '../core/canonical-json.ts';
 import { instant, systemClock, type Instant } from '../core/clock.ts';
 import { grouped } from '../core/grouped.ts';
 import { type EntityName, isDeclaredName, type RunId } from '../core/names.ts';
+import type { Params } from '../core/records.ts';
 import { nextSlots } from '../settings/cron.ts';
 import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 import type { ChangesOfDay, EntityStatus, RunSummary, ScopeChange } from '../sinks/ledger-reader.ts';
@@ -194,12 +196,12 @@ export interface PlacedEntity extends Pick<EntityStatus, 'entity' | 'completenes
 /** Runs in a row, up to the newest, in which this part failed, and the start of the first of them. */
 export function failedRuns(
   { runs }: Pick<ConnectorPast, 'runs'>,
-  part: { readonly entity: EntityName; readonly params: object },
+  part: { readonly entity: EntityName; readonly params: Params },
 ) {
-  const asText = (params: object): string => JSON.stringify(Object.entries(params).toSorted());
-  const params = asText(part.params);
+  const params = canonicalJson(part.params);
   const isOf = ({ report }: RunSummary): boolean =>
-    report?.failures.some((one) => one.entity === part.entity && asText(one.params) === params) === true;
+    report?.failures.some((one) => one.entity === part.entity && canonicalJson(one.params) === params) ===
+    true;
   const ended = runs.filter(({ kind, report }) => kind === 'sync' && report !== null);
   const good = ended.findIndex((run) => !isOf(run));
   const failed = ended.slice(0, good === -1 ? undefined : good);

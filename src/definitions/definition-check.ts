@@ -253,8 +253,9 @@ function checkEach(check: EntityCheck, settings: DefinitionFile['settings']): vo
     const other = takenBy.get(name);
     if (other !== undefined) note(at, `is also set by ${other}: it cannot have two values`);
     if (!Array.isArray(values)) checkSetting(check, values.field, settings, [...at, 'field']);
-    else if (list.params.has(name))
+    else if (list.params.has(name)) {
       checkValues(values, (value) => checkParams(list, { [name]: value }), at, note);
+    }
     if (entity.isKeyless === true && !Object.values(inject).includes(name)) {
       note(at, 'expected a field of inject that it fills: without a key, equal records would be one');
     }
@@ -265,8 +266,9 @@ function checkEach(check: EntityCheck, settings: DefinitionFile['settings']): vo
   const filling = [...Object.keys(each), ...windowParams(entity)];
   for (const [field, name] of Object.entries(inject)) {
     check.field(['inject', field], field);
-    if (!filling.includes(name))
+    if (!filling.includes(name)) {
       note(['inject', field], noSuch('parameter of each or of windows', name, filling));
+    }
     if (entity.parents.some((parent) => Object.hasOwn(parent.inject, field))) {
       note(['inject', field], 'is also filled in by a parent');
     }

@@ -46,8 +46,9 @@ function joinsOf(entity: Entity, chosen: readonly EntityName[]): readonly TableJ
         return field === undefined ? [] : [[column, field] as const];
       });
       // Members of an object, and parts of a text, have no column.
-      if (parts.size > 0 || pairs.some(([, field]) => field.includes('.')))
+      if (parts.size > 0 || pairs.some(([, field]) => field.includes('.'))) {
         return { columns: [], parent, parentColumns: [] };
+      }
       return {
         columns: pairs.map(([column]) => column),
         parent,

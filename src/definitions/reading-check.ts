@@ -482,9 +482,9 @@ function checkCut(check: EntityCheck): void {
   const here = ['cut', 'reversed'];
   const { order, incremental } = entity;
   if (order === null) note(here, 'expected an order, whose opposite it is');
-  else if (incremental === null || incremental.kind === 'windows')
+  else if (incremental === null || incremental.kind === 'windows') {
     checkField(['order', 'field'], order.field, ['string']);
-  else if (incremental.field !== order.field) {
+  } else if (incremental.field !== order.field) {
     const message = `expected the order to sort by the field of incremental, ${incremental.field}, got ${order.field}`;
     note(here, message);
   }

@@ -108,8 +108,9 @@ export function checkInWindow({ windows }: Entity, params: Params, changes: read
   if (fromMs === null) return;
   const toMs = startAt(indexAt(fromMs, step) + 1, step);
   for (const change of changes) {
-    if (change === null || (change.highestMs >= fromMs - zoneMs && change.lowestMs <= toMs + zoneMs))
+    if (change === null || (change.highestMs >= fromMs - zoneMs && change.lowestMs <= toMs + zoneMs)) {
       continue;
+    }
     const [from, to, time] = [fromMs, toMs, change.highestMs].map(instant);
     const why = `asked for the window from ${from} to ${to}, got a record with ${field} ${time}: the service seems to ignore ${fromParam}`;
     throw new SyncError(why, { code: 'PAGING_BROKEN', recovery: 'skip-partition' });

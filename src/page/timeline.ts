@@ -153,7 +153,7 @@ function actText({ request: { who, action, detail, run, entities } }: Of<'act'>)
   const [before, after = ''] = actionVerbs[action];
   const { reason, from, to } = detail;
   const isChange = typeof to === 'string' && action === 'schedule';
-  const change = `${typeof from === 'string' ? `from ${from} ` : ''}to ${String(to)}`;
+  const change = `${typeof from === 'string' ? `from ${from} ` : ''}to ${isChange ? to : ''}`;
   const did = isChange ? `Changed the schedule ${change}` : `${before} it ${after}`.trimEnd();
   const why = typeof reason === 'string' ? `: “${printableWithin(reason, mostOfMessage)}”` : '';
   return html`${printable(who)}

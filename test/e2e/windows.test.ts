@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { formatProblem } from '../../src/core/problems.ts';
 import { parseDefinition } from '../../src/definitions/load-definitions.ts';
+import { textOf } from '../../src/sample/sample-values.ts';
 import { describedService, hostedAnswers, keyedService } from '../support/described/described-service.ts';
 import type { ReceivedRequest, Reply } from '../support/third-party/start-third-party.ts';
 
@@ -282,7 +283,7 @@ describe('windows of an entity of an API', () => {
     const world = await describedService({
       definition: `settings: { start: { title: First day, default: '2026-03-02' } }\n${reports.replace("'2026-02-28'", '{ field: start }')}`,
       respond: hostedAnswers(({ params }) => {
-        const { data, next } = service.answer({ from: String(params['from']), to: String(params['to']) });
+        const { data, next } = service.answer({ from: textOf(params['from']), to: textOf(params['to']) });
         return { result: data, connector_metadata: { next } };
       }),
     });

@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { requestsOf } from '../../src/app/find-run.ts';
-import type { Instant } from '../../src/core/clock.ts';
 import type { ConnectorName, EntityName } from '../../src/core/names.ts';
 import { actionsPage } from '../../src/page/actions-page.ts';
 import { problemPage } from '../../src/page/layout.ts';
@@ -75,7 +74,7 @@ it('says on every page what is wrong with the whole process, and not to who is t
 it('shows a request for several entities as one line, with the sums of its numbers', () => {
   const action = (id: number, entity: string, records: number): NotedAction => ({
     id,
-    at: `2026-11-28T08:00:0${id}.000Z` as Instant,
+    at: `2026-11-28T08:00:0${id}.000Z`,
     who: 'anna',
     action: 'purge',
     connector: 'crm' as ConnectorName,

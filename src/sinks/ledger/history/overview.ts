@@ -74,6 +74,7 @@ export async function readOverview(tx: Tx, only?: readonly ConnectorName[]) {
   const purgeWork = await readPurgeWork(tx, only);
   return [...new Set([...identityOf.keys(), ...pauses.keys()])].toSorted().map((connector) => {
     const ofTables = tables.get(connector) ?? [];
+    const freshness: readonly EntityFreshness[] = ofTables;
     return {
       connector,
       /** Null where the connector is only paused, or no run of it could begin so far. */
@@ -83,7 +84,7 @@ export async function readOverview(tx: Tx, only?: readonly ConnectorName[]) {
       lastRun: lastRuns.get(connector) ?? null,
       /** The newest of kind `sync` that has a report: neither in progress nor killed. */
       lastEnded: ended.get(connector) ?? null,
-      freshness: ofTables as readonly EntityFreshness[],
+      freshness,
       /** Rows of all entities, without tombstones. */
       rows: ofTables.reduce((sum, { rows }) => sum + rows, 0),
       ...(reported.get(connector) ?? nothingReported),
