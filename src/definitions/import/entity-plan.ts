@@ -24,13 +24,21 @@ import {
 import type { Relationship } from './service-file.ts';
 
 /** The result of converting one entity of the file in one mode. */
-export type Outcome =
-  | { readonly kind: 'converted'; readonly plan: EntityPlan }
+export type Outcome<Converted extends Plan = Plan> =
+  | { readonly kind: 'converted'; readonly plan: Converted }
   | { readonly kind: 'refused'; readonly why: string };
 
-/** Everything that a definition says of an entity, before it is written. */
-export interface EntityPlan {
+/** A converted entity, before it is written. */
+export interface Plan {
   readonly entity: string;
+  /** Key, paging and parents in one line. */
+  readonly summary: string;
+  /** Guesses that a person has to confirm or to replace before the entity is synced. */
+  readonly open: readonly OpenQuestion[];
+}
+
+/** Everything that a definition says of an entity of an OpenAPI file. */
+export interface EntityPlan extends Plan {
   readonly list: Operation;
   readonly get: Operation | null;
   readonly fields: readonly Field[];
@@ -41,13 +49,16 @@ export interface EntityPlan {
   readonly parents: readonly ParentLink[];
   readonly paging: Paging;
   readonly fixed: FixedValues;
-  /** Guesses that a person has to confirm or to replace before the entity is synced. */
-  readonly open: readonly OpenQuestion[];
 }
 
 /** Plans the conversion of a list operation. */
-function planEntity(list: Operation, mode: ModeName, sources: Sources, parentOf: ParentOf): Outcome {
-  const refused = (why: string): Outcome => ({ kind: 'refused', why });
+function planEntity(
+  list: Operation,
+  mode: ModeName,
+  sources: Sources,
+  parentOf: ParentOf,
+): Outcome<EntityPlan> {
+  const refused = (why: string): Outcome<EntityPlan> => ({ kind: 'refused', why });
   const { schemas } = sources.service;
   const { entity } = list;
   const reason = refusedAlways(list) ?? (mode === 'hosted' ? refusedHosted(list) : refusedDirect(list));
@@ -83,7 +94,28 @@ function planEntity(list: Operation, mode: ModeName, sources: Sources, parentOf:
   ];
   const fixed = new Map([...sent.fixed, ...values.fixed]);
   const row = { key: identity.key, fields, injected };
-  return { kind: 'converted', plan: { entity, list, get, ...row, parents, paging, fixed, open } };
+  const plan = { entity, list, get, ...row, parents, paging, fixed, open };
+  return { kind: 'converted', plan: { ...plan, summary: summaryOf(plan) } };
+}
+
+const pagingWords: Readonly<Record<Exclude<Paging['kind'], 'single'>, string>> = {
+  token: 'pages by token',
+  address: 'pages by the next address',
+  page: 'pages by number',
+  offset: 'pages by offset',
+  lastRecord: 'pages by the last record',
+};
+
+function summaryOf({ key, paging, parents, fields, list }: Omit<EntityPlan, 'summary'>): string {
+  const above = parents.map(({ parent }) => parent.entity).join(', ');
+  const isNested = fields.some(({ name }) => name === 'has_children');
+  return [
+    `key ${key.join(', ') || 'none'}`,
+    paging.kind === 'single' ? 'one page' : pagingWords[paging.kind],
+    ...(above === '' ? [] : [`below ${above}`]),
+    ...(list.isDeprecated ? ['deprecated by the file'] : []),
+    ...(isNested ? ['listings inside its listings are not read'] : []),
+  ].join('; ');
 }
 
 function openAt(entity: string, part: 'pagination' | 'key', text: string | null): readonly OpenQuestion[] {
@@ -157,19 +189,19 @@ function identityOf(
 }
 
 /** Converts every entity with a listing, in the order of a definition: parents before their children. */
-export function judgeEntities(mode: ModeName, sources: Sources): ReadonlyMap<string, Outcome> {
-  const found = new Map<string, Outcome>();
+export function judgeEntities(mode: ModeName, sources: Sources): ReadonlyMap<string, Outcome<EntityPlan>> {
+  const found = new Map<string, Outcome<EntityPlan>>();
   const open = new Set<string>();
   const listByEntity = new Map(sources.listings.map((list) => [list.entity, list]));
   const requests = sources.listings.map((list) => ({ entity: list.entity, request: requestText(list) }));
-  const judge = (list: Operation): Outcome => {
+  const judge = (list: Operation): Outcome<EntityPlan> => {
     const { entity } = list;
     const known = found.get(entity);
     if (known !== undefined) return known;
     open.add(entity);
     const request = requestText(list);
     const other = requests.find((one) => one.entity !== entity && one.request === request);
-    const outcome: Outcome =
+    const outcome: Outcome<EntityPlan> =
       other === undefined
         ? planEntity(list, mode, sources, parentOf)
         : {

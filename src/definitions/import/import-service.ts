@@ -1,12 +1,18 @@
 import { parseDefinition } from '../load-definitions.ts';
-import { judgeEntities, type EntityPlan, type Outcome } from './entity-plan.ts';
-import type { Paging } from './paging.ts';
+import { judgeEntities, type EntityPlan, type Outcome, type Plan } from './entity-plan.ts';
 import { listingsOf, type ModeName, type Sources } from './sent-values.ts';
 import { serverOf, type ServiceFile } from './service-file.ts';
 import { authorizationCodeWays, signInWays, type SignIn } from './sign-in-ways.ts';
 import { writeDefinition } from './write-definition.ts';
 
-export type Imported = ReturnType<typeof importService>;
+/** The result of an import; `definition`: null where no entity is converted. */
+export interface Imported {
+  readonly mode: ModeName;
+  readonly ways: readonly SignIn[];
+  readonly baseUrl: string | null;
+  readonly outcomes: ReadonlyMap<string, Outcome>;
+  readonly definition: { readonly name: string; readonly text: string } | null;
+}
 
 /** Makes a definition of a file for one mode. */
 export function importService(service: ServiceFile, mode: ModeName) {
@@ -27,9 +33,9 @@ export function importService(service: ServiceFile, mode: ModeName) {
  * Writes the entities that pass the check of definitions: an entity with a problem is refused with that problem, and
  * its children in the next round. A problem outside of the entities refuses them all.
  */
-function passing(
-  outcomes: ReadonlyMap<string, Outcome>,
-  write: (plans: readonly EntityPlan[]) => ReturnType<typeof writeDefinition>,
+export function passing<Converted extends Plan>(
+  outcomes: ReadonlyMap<string, Outcome<Converted>>,
+  write: (plans: readonly Converted[]) => { readonly name: string; readonly text: string },
 ) {
   const current = new Map(outcomes);
   for (;;) {
@@ -64,10 +70,10 @@ function sourcesOf(service: ServiceFile, ways: readonly SignIn[]): Sources {
 
 /** Refuses direct reading where the address or a way to sign in is missing. */
 function reachable(
-  judged: ReadonlyMap<string, Outcome>,
+  judged: ReadonlyMap<string, Outcome<EntityPlan>>,
   ways: readonly SignIn[],
   server: ReturnType<typeof serverOf>,
-): ReadonlyMap<string, Outcome> {
+): ReadonlyMap<string, Outcome<EntityPlan>> {
   const unsigned = ways.every(({ auth }) => auth === null);
   if (!unsigned && server.kind === 'found') return judged;
   const reason = ways[0]?.why ?? 'the file has none; write one into components.securitySchemes of a copy';
@@ -82,7 +88,7 @@ function reachable(
 }
 
 /** Counts the entities by result. `open`: converted ones with a `# TODO`. */
-export function totalsOf({ outcomes }: Pick<Imported, 'outcomes'>) {
+export function totalsOf({ outcomes }: { readonly outcomes: ReadonlyMap<string, Outcome> }) {
   const words = [...outcomes.values()].map(wordOf);
   const [open = 0, refused = 0] = ['todo', 'refused'].map(
     (word) => words.filter((one) => one === word).length,
@@ -95,31 +101,9 @@ export function wordOf(outcome: Outcome): Outcome['kind'] | 'todo' {
   return outcome.kind === 'converted' && outcome.plan.open.length > 0 ? 'todo' : outcome.kind;
 }
 
-const pagingWords: Readonly<Record<Exclude<Paging['kind'], 'single'>, string>> = {
-  token: 'pages by token',
-  address: 'pages by the next address',
-  page: 'pages by number',
-  offset: 'pages by offset',
-  lastRecord: 'pages by the last record',
-};
-
 /** Describes the result for an entity in one line. */
 export function outcomeText(outcome: Outcome): string {
-  switch (outcome.kind) {
-    case 'converted': {
-      const { key, paging, parents, fields, list, open } = outcome.plan;
-      if (open.length > 0) return open.map(({ text }) => text).join('; ');
-      const above = parents.map(({ parent }) => parent.entity).join(', ');
-      const isNested = fields.some(({ name }) => name === 'has_children');
-      return [
-        `key ${key.join(', ') || 'none'}`,
-        paging.kind === 'single' ? 'one page' : pagingWords[paging.kind],
-        ...(above === '' ? [] : [`below ${above}`]),
-        ...(list.isDeprecated ? ['deprecated by the file'] : []),
-        ...(isNested ? ['listings inside its listings are not read'] : []),
-      ].join('; ');
-    }
-    case 'refused':
-      return outcome.why;
-  }
+  if (outcome.kind === 'refused') return outcome.why;
+  const { open, summary } = outcome.plan;
+  return open.length > 0 ? open.map(({ text }) => text).join('; ') : summary;
 }

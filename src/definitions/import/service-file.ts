@@ -121,13 +121,13 @@ export function uuidOf(text: string): string {
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-5${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
 }
 
-const publicNote = [
+export const publicNote = [
   'That file may be under the Elastic License 2.0, and this one is derived from it: keep this note, and read the',
   'license before you hand the file on or offer it as a service.',
 ];
 
 /** Nesting that is too deep for the reader of YAML is a problem of the file. */
-function readDocument(file: string, text: string): YamlFile {
+export function readDocument(file: string, text: string): YamlFile {
   try {
     const yaml = parseYaml(file, text);
     if (yaml.problems.length === 0) return yaml;
@@ -140,7 +140,7 @@ function readDocument(file: string, text: string): YamlFile {
   }
 }
 
-function invalid(problems: readonly Problem[]): ProblemsError {
+export function invalid(problems: readonly Problem[]): ProblemsError {
   return new ProblemsError('DEFINITION_INVALID', problems, 'The file to import');
 }
 

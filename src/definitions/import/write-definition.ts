@@ -49,8 +49,11 @@ export function writeDefinition(
   return { name, text: writeYaml(data, comments, headOf(service, mode)) };
 }
 
-function headOf(
-  { name, version, sha256, title, file, licenseNote }: ServiceFile,
+/** The file that a definition is made of. */
+type Described = Pick<ServiceFile, 'name' | 'version' | 'sha256' | 'title' | 'file' | 'licenseNote'>;
+
+export function headOf(
+  { name, version, sha256, title, file, licenseNote }: Described,
   mode: ModeName,
 ): readonly string[] {
   return [
@@ -179,7 +182,7 @@ function writeParent({ parent, params, inject, when }: EntityPlan['parents'][num
 }
 
 /** Leaves out members without content: absent ones, empty lists and empty objects. */
-function stated(members: Readonly<Record<string, JsonValue | undefined>>): JsonObject {
+export function stated(members: Readonly<Record<string, JsonValue | undefined>>): JsonObject {
   return Object.fromEntries(
     Object.entries(members).filter((one): one is [string, JsonValue] => {
       const [, value] = one;
@@ -396,13 +399,13 @@ function writeRequest(
 // --- The text of the file
 
 /** A comment above a place of the file. */
-interface Comment {
+export interface Comment {
   readonly at: YamlPath;
   readonly text: string;
 }
 
 /** The data as YAML without aliases: short lists and maps of scalars on one line, `head` as comments at the top. */
-function writeYaml(data: JsonObject, comments: readonly Comment[], head: readonly string[]): string {
+export function writeYaml(data: JsonObject, comments: readonly Comment[], head: readonly string[]): string {
   const document = new Document(data, { aliasDuplicateObjects: false });
   document.commentBefore = head.map((line) => ` ${line}`).join('\n');
   visit(document, {
