@@ -62,7 +62,20 @@ const functions: ReadonlySet<string> = new Set([
     'last',
     'first',
   ],
-  ...['rstrip', 'lstrip', 'startswith', 'endswith', 'join', 'items', 'keys', 'values', 'list', 'round'],
+  ...[
+    'rstrip',
+    'lstrip',
+    'startswith',
+    'endswith',
+    'join',
+    'items',
+    'keys',
+    'values',
+    'list',
+    'round',
+    'slice',
+    'sanitize_url',
+  ],
 ]);
 /** Filters and functions that only write a value as a text. */
 const asText: ReadonlySet<string> = new Set(['string', 'str', 'safe']);
@@ -78,13 +91,20 @@ export function parseExpression(text: string, parameters: JsonObject): Expressio
   let body: readonly Node[];
   try {
     // `as`: the nodes of the library, of which each part is checked before it is used.
-    ({ body } = parse(tokenize(text)) as unknown as { readonly body: readonly Node[] });
+    ({ body } = parse(tokenize(withEscapes(text))) as unknown as { readonly body: readonly Node[] });
   } catch {
     // The library throws for every mistake, an exhausted stack among them.
     return other(`a template that cannot be parsed: ${oneLine(text, 80)}`);
   }
   const parts = body.map((node) => converted(node, parameters, 0));
   return joined(parts.filter((part) => part.kind !== 'value' || part.value !== ''));
+}
+
+/** An escape without a meaning stands for itself, as in Python; the library takes it for a mistake. */
+function withEscapes(text: string): string {
+  return text.replaceAll(/\{\{[^]*?\}\}|\{%[^]*?%\}/g, (template) =>
+    template.replaceAll(/\\([^nrtbfvxu'"\\])/g, String.raw`\\$1`),
+  );
 }
 
 function joined(parts: readonly Expression[]): Expression {
@@ -94,7 +114,23 @@ function joined(parts: readonly Expression[]): Expression {
   if (bad !== undefined) return bad;
   const texts = parts.map((part) => (part.kind === 'value' ? plainText(part.value) : null));
   if (texts.every((text) => text !== null)) return { kind: 'value', value: texts.join('') };
-  return { kind: 'join', parts };
+  return withoutQuotes(parts);
+}
+
+/** A text in quotes stands for the text, as the program that runs these templates takes it. */
+function withoutQuotes(parts: readonly Expression[]): Expression {
+  const [first, last] = [parts[0], parts.at(-1)].map((part) =>
+    part?.kind === 'value' ? plainText(part.value) : '',
+  );
+  const quote = first?.[0] ?? '';
+  if (!['"', "'"].includes(quote) || last?.at(-1) !== quote) return { kind: 'join', parts };
+  const inner = [first?.slice(1) ?? '', ...parts.slice(1, -1), last.slice(0, -1)];
+  const found = inner.map((part): Expression =>
+    typeof part === 'string' ? { kind: 'value', value: part } : part,
+  );
+  const rest = found.filter((part) => part.kind !== 'value' || part.value !== '');
+  const [only, ...more] = rest;
+  return only !== undefined && more.length === 0 ? only : { kind: 'join', parts: rest };
 }
 
 function other(why: string): Expression {
@@ -209,6 +245,7 @@ function member(node: Node, inner: (part: unknown) => Expression, parameters: Js
   const object = inner(node['object']);
   const property = node['property'] as Node | undefined;
   const isName = node['computed'] !== true && property?.type === 'Identifier';
+  if (property?.type === 'SliceExpression') return call('slice', [object]);
   const step: Expression = isName ? { kind: 'value', value: String(property['value']) } : inner(property);
   if (step.kind === 'value') return stepInto(object, step.value, parameters);
   // A value chosen from a table by another one.
@@ -225,7 +262,7 @@ function stepInto(object: Expression, step: JsonValue, parameters: JsonObject): 
   }
   if (object.kind === 'path' && object.root === 'parameters' && object.steps.length === 0) {
     const value = partIn(parameters, String(step));
-    if (value === undefined) return other(`the parameter ${oneLine(String(step), 40)}, which nothing gives`);
+    if (value === undefined) return { kind: 'value', value: null };
     return typeof value === 'string' ? parseExpression(value, {}) : { kind: 'value', value };
   }
   if (object.kind === 'path') return { ...object, steps: [...object.steps, step] };
@@ -250,6 +287,7 @@ function called(node: Node, inner: (part: unknown) => Expression, parameters: Js
   const [step, fallback] = args;
   if (step?.kind !== 'value') return other('a member whose name is computed');
   const found = stepInto(object, step.value, parameters);
+  if (found.kind === 'value' && fallback !== undefined) return isNothing(found) ? fallback : found;
   return fallback === undefined || isNothing(fallback) ? found : { kind: 'or', parts: [found, fallback] };
 }
 
@@ -286,6 +324,7 @@ function binary(node: Node, inner: (part: unknown) => Expression): Expression {
   const bad = [left, right].find((side) => side.kind === 'other');
   if (bad !== undefined) return bad;
   if (operator === 'or' || operator === 'and') {
+    if (left.kind === 'value') return isNothing(left) === (operator === 'or') ? right : left;
     const parts = [left, right].flatMap((side) => (side.kind === operator ? side.parts : [side]));
     return operator === 'or' && isNothing(right) ? left : { kind: operator, parts };
   }

@@ -1,7 +1,8 @@
 import type { JsonObject, JsonValue } from '../../core/json.ts';
-import { passing } from './import-service.ts';
+import { ProblemsError } from '../../core/problems.ts';
+import { passing, totalsOf } from './import-service.ts';
 import { missing, parts, type Need } from './manifest-language.ts';
-import type { Component, Manifest } from './manifest-file.ts';
+import { readManifest, type Component, type Manifest } from './manifest-file.ts';
 import { judgeStreams, type StreamOutcome, type StreamPlan } from './manifest-streams.ts';
 import { openSettings, type Setting } from './manifest-values.ts';
 import { fixedTexts } from './manifest-paging.ts';
@@ -23,6 +24,41 @@ export function importManifest(manifest: Manifest, lacking: ReadonlySet<Need> = 
     baseUrl: plans[0]?.baseUrl ?? null,
     ...passing(judged, write),
   } as const;
+}
+
+/** What would become of these files: the results of each, and the reasons of refusals, the most frequent first. */
+export function tableOfManifests(files: readonly string[]) {
+  const counts = new Map<string, number>();
+  const manifests = files.map((file) => {
+    const none = { file, streams: 0, converted: 0, open: 0, refused: 0 };
+    try {
+      const imported = importManifest(readManifest(file));
+      for (const outcome of imported.outcomes.values()) {
+        if (outcome.kind === 'converted') continue;
+        const why = reasonOf(outcome.why);
+        counts.set(why, (counts.get(why) ?? 0) + 1);
+      }
+      const { entities, converted, open, refused } = totalsOf(imported);
+      return { ...none, streams: entities, converted, open, refused, problem: null };
+    } catch (error) {
+      if (!(error instanceof ProblemsError)) throw error;
+      const [first] = error.problems;
+      return { ...none, problem: oneLine(`line ${first?.line ?? '?'}: ${first?.message}`, 200) };
+    }
+  });
+  const reasons = [...counts].map(([why, streams]) => ({ why, streams }));
+  return { manifests, reasons: reasons.toSorted((left, right) => right.streams - left.streams) };
+}
+
+/** The reason without the names and lines that differ from file to file. */
+function reasonOf(why: string): string {
+  const type = /\((\w+), line [^)]*\)$/.exec(why)?.[1];
+  if (/^its parent /.test(why)) return 'its parent cannot be read';
+  const kind = why
+    .replace(/ \(.*$/s, '')
+    .replace(/: .*$/s, '')
+    .replace(/ line .*$/s, '');
+  return type === undefined ? kind : `${kind} (${type.startsWith('Custom') ? 'custom code' : type})`;
 }
 
 function titleOf({ name }: Manifest): string {

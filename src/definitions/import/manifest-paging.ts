@@ -94,12 +94,18 @@ function sizeOf(paginator: Component, strategy: Component, request: Request, set
   const number = /^[1-9]\d*$/.test(text ?? '') ? Number(text) : null;
   const max = number === null ? null : Math.min(number, 10_000);
   const option = paginator.part('page_size_option');
-  const place = option === null ? null : placeOfOption(option, settings);
+  const place = option === null || isNameless(option) ? null : placeOfOption(option, settings);
   if (place === null || (stated === null && strategy.type === 'CursorPagination')) {
     return { param: null, max, isGuessed: max === null };
   }
   const param = request.params.at(place) ?? request.params.add(place, { type: 'integer', max: max ?? 100 });
   return { param, max: max ?? 100, isGuessed: max === null };
+}
+
+/** Public files name an option after a value that no connector has, where they want none. */
+function isNameless(option: Component): boolean {
+  const name = option.expression('field_name');
+  return name?.kind === 'path' && name.root === 'config' && option.get('field_path') === undefined;
 }
 
 /** Numbers that the caller counts. */
@@ -162,12 +168,23 @@ function positionBy(value: Expression): Position {
   if (inner === undefined) return other;
   if (['int', 'urlencode', 'strip', 'trim'].includes(value.name)) return positionBy(inner);
   if (value.name === '+') {
-    const [path, step] = inner.kind === 'path' ? [inner, value.args[1]] : [value.args[1], inner];
+    const [left, right] = value.args.map((arg) =>
+      arg.kind === 'call' && arg.name === 'int' ? (arg.args[0] ?? arg) : arg,
+    );
+    const [path, step] = left?.kind === 'path' ? [left, right] : [right, left];
     if (path?.kind !== 'path' || path.root !== 'response') return other;
     const by = step?.kind === 'value' && typeof step.value === 'number' ? step.value : null;
     return { kind: 'count', path: path.steps.join('.'), step: by };
   }
-  return inAddress(value) ?? other;
+  return holdsLink(value) ? { kind: 'link' } : (inAddress(value) ?? other);
+}
+
+/** Texts cut out of the `Link` header. */
+function holdsLink(value: Expression): boolean {
+  if (value.kind === 'path') return value.root === 'headers' && /^link$/i.test(String(value.steps[0]));
+  return (
+    value.kind === 'call' && /^(?:part|split|slice|strip)$/.test(value.name) && value.args.some(holdsLink)
+  );
 }
 
 function positionAt(root: string, steps: Steps): Position | null {
@@ -197,7 +214,7 @@ function inAddress(value: Expression): Position | null {
     if (inner === undefined) return null;
     if (name === 'split' || name === 'regex_search') {
       const text = sign?.kind === 'value' ? plainText(sign.value) : '';
-      const named = /^[?&]?([\w.$[\]-]+)=/.exec(text)?.[1];
+      const named = /^(?:[?&]|\\)*([\w.$[\]-]+)=/.exec(text)?.[1];
       if (named !== undefined) param = named;
       else if (!['&', '?'].includes(text)) return null;
     } else if (!['part', 'last', 'first'].includes(name)) return null;
@@ -211,7 +228,7 @@ const tokenKey = 'next_page';
 
 function byCursor(walk: Walk, position: Position): PagingFound {
   const { strategy, request, param, size, recordsAt, paginator } = walk;
-  const end = endOf(strategy, position, walk);
+  const end = endOf(strategy, position);
   const sized = size.param !== null && size.max !== null ? { sizeParam: size.param, maxSize: size.max } : {};
   const guesses = size.param !== null && size.isGuessed ? [`maxSize: ${size.max}`] : [];
   const shared = { ...single, guesses, open: end.open, needs: end.needs };
@@ -238,12 +255,18 @@ function byCursor(walk: Walk, position: Position): PagingFound {
         ...sized,
       };
       if (param === null) {
-        if (end.more !== null) return refuse('a flag beside the address of the next page', strategy);
+        const flag = end.more ?? end.done;
+        const open =
+          flag === null
+            ? end.open
+            : `keep the pagination if the last page has no address of another one: the file ends the listing by ${flag}`;
+        const alone = { kind: 'pageToken', tokenParam: name, tokenKeys: [tokenKey], ...sized };
         const paging = { kind: 'nextUrl', path: position.path, keep: 'any' };
         return {
           ...shared,
-          pagination: walked,
-          metadata: doneAt,
+          needs: [],
+          open,
+          pagination: alone,
           paging,
           summary: 'pages by the next address',
         };
@@ -320,7 +343,7 @@ function byCount(
   const name = param ?? refuse('numbers of pages in an address', strategy);
   const sized = { ...(size.param === null ? {} : { sizeParam: size.param }), maxSize: size.max ?? 100 };
   const guesses = size.param === null ? [`maxSize: ${size.max ?? 100}`] : shared.guesses;
-  if (step !== 1 && (step === null || step < 2)) return refuse('a next page by arithmetic', strategy);
+  if (step !== 1 && (step ?? size.max ?? 0) < 2) return refuse('a next page by arithmetic', strategy);
   const open = `write the number of the first page or record: the file adds ${step} to ${oneLine(path, 60)} of each answer`;
   if (step === 1) {
     const pagination = { kind: 'page', pageParam: name, first: 1, ...sized };
@@ -330,10 +353,10 @@ function byCount(
     kind: 'offset',
     offsetParam: name,
     sizeParam: size.param,
-    maxSize: Math.min(step, 10_000),
+    maxSize: Math.min(step ?? size.max ?? 100, 10_000),
   };
   const needs: readonly Need[] = size.param === null ? ['sizeUnsent'] : [];
-  return { ...shared, pagination, guesses, open, needs, summary: 'pages by offset' };
+  return { ...shared, pagination, guesses, needs, summary: 'pages by offset' };
 }
 
 interface End {
@@ -348,7 +371,7 @@ interface End {
 const unsaid: End = { more: null, done: null, open: null, needs: [] };
 
 /** What the stop condition says beyond the absence of a position. */
-function endOf(strategy: Component, position: Position, { settings }: Walk): End {
+function endOf(strategy: Component, position: Position): End {
   const stop = strategy.expression('stop_condition');
   if (stop === null) return unsaid;
   const ends = (stop.kind === 'or' ? stop.parts : [stop]).map((one) => endBy(one, position));
@@ -357,7 +380,6 @@ function endOf(strategy: Component, position: Position, { settings }: Walk): End
     // A listing that is walked by its last record ends with an empty page in any case.
     if (position.kind === 'record' || position.kind === 'count')
       return ends.find((end) => end?.more) ?? unsaid;
-    void settings;
     refuse(`an end of the listing that is computed (${expressionText(stop)})`, strategy);
   }
   const found = ends.filter((end) => end !== null);
@@ -388,6 +410,10 @@ function endBy(stop: Expression, position: Position): End | null {
     return left.kind === 'value' && right.kind === 'path' && ['headers', 'response'].includes(right.root)
       ? unsaid
       : null;
+  }
+  if (/^[<>]=?$/.test(operator) && [left, right].every(isAnswered)) return emptyPage(position);
+  if (operator === '==' && left.kind === 'path' && right.kind === 'path' && isAnswered(right)) {
+    return emptyPage(position);
   }
   if (isCount(left) || (right.kind === 'value' && JSON.stringify(right.value) === '[]'))
     return emptyPage(position);
@@ -423,6 +449,13 @@ function endWithout(part: Expression, asked: string, position: Position): End | 
   if (flagName.test(path)) return { ...unsaid, more: path };
   if (/next|cursor|token|link|url/i.test(path)) return unsaid;
   return emptyPage(position);
+}
+
+/** A number, or something of the answer. */
+function isAnswered(value: Expression): boolean {
+  if (value.kind === 'value') return typeof value.value === 'number';
+  if (value.kind === 'call') return value.args.every(isAnswered);
+  return value.kind === 'path' && ['response', 'last_page_size', 'headers'].includes(value.root);
 }
 
 function isCount(value: Expression): boolean {

@@ -225,7 +225,8 @@ function readBody(requester: Component, put: (place: Place, expression: Expressi
   }
   const data =
     stated?.get('value') ?? requester.get('request_body_json') ?? requester.get('request_body_data');
-  if (data === undefined || data === null || data === '') return false;
+  if (data === undefined || data === null || data === '' || JSON.stringify(data, withoutBigints) === '{}')
+    return false;
   const walk = (value: JsonValue, at: readonly string[], depth: number): void => {
     if (depth > 20) refuse('a body with too much nesting', requester);
     if (isJsonObject(value) && Object.keys(value).length > 0) {

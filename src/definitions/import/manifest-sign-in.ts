@@ -347,7 +347,8 @@ function statedKey(requester: Component, settings: Settings) {
         typeof value === 'string' ? requester.parse(value) : null,
       );
       if (expression?.kind !== 'path' || expression.root !== 'config') continue;
-      if (!settings.isSecretAt(expression.steps) || (where === 'query' && prefix !== '')) continue;
+      const isKey = settings.isSecretAt(expression.steps) || key.toLowerCase() === 'authorization';
+      if (!isKey || (where === 'query' && prefix !== '')) continue;
       const reading: Reading = { settings, fields: {}, host: {}, guesses: [], needs: new Set(), used: [] };
       const field = valueOf(expression, requester, reading);
       const auth = { kind: where, name: key, value: field, ...(prefix === '' ? {} : { prefix }) };

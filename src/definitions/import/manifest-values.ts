@@ -31,14 +31,17 @@ export function openSettings(spec: JsonObject, computed: ReadonlySet<string>) {
   const found = new Map<string, Setting>();
   const names = new Map<string, string>();
   const shapes = shapesIn(spec);
-  const nameOf = (place: string): string => {
-    const known = names.get(place);
+  const isComputed = (steps: Steps): boolean =>
+    computed.has(steps.join('.')) || computed.has(String(steps[0]));
+  const nameOf = (place: string, key = place): string => {
+    const known = names.get(key);
     if (known !== undefined) return known;
     const taken = new Set(names.values());
-    const short = place.split('.').at(-1) ?? place;
+    const steps = place.split('.');
+    const short = steps.slice(steps.at(-1) === 'as_sent' ? -2 : -1).join('_');
     const whole = [short, place.replaceAll('.', '_'), `${place.replaceAll('.', '_')}_2`];
     const name = whole.map(safeName).find((one) => !taken.has(one)) ?? `setting_${taken.size}`;
-    names.set(place, name);
+    names.set(key, name);
     return name;
   };
   return {
@@ -48,7 +51,7 @@ export function openSettings(spec: JsonObject, computed: ReadonlySet<string>) {
       if (steps.length === 0 || steps.some((step) => typeof step === 'number')) {
         return refuse('a part of a list in the configuration', at);
       }
-      if (computed.has(place) || computed.has(String(steps[0]))) {
+      if (isComputed(steps)) {
         return refuse(`the configuration value ${place}, which the file computes`, at);
       }
       const key = format === null ? place : `${place}.as_sent`;
@@ -69,6 +72,24 @@ export function openSettings(spec: JsonObject, computed: ReadonlySet<string>) {
       found.set(key, setting);
       return setting;
     },
+    /** A setting in place of a text that a template makes of values of the connector only. */
+    madeOf: (expression: Expression, places: readonly Steps[], at: Component): Setting => {
+      const text = oneLine(expressionText(expression), 100);
+      const known = found.get(text);
+      if (known !== undefined) return known;
+      for (const steps of places)
+        if (isComputed(steps)) refuse(`a value that the file computes (${text})`, at);
+      const isSecret = places.some(
+        (steps) => partIn(shapes.get(steps.join('.'))?.schema, 'airbyte_secret') === true,
+      );
+      const name = nameOf(`${places[0]?.join('.')}.as_sent`, text);
+      const title = oneLine(`${name}, as it is sent: ${text}`, 140);
+      const setting = { name, title, isSecret, isRequired: true, fallback: null, values: [] };
+      found.set(text, setting);
+      return setting;
+    },
+    /** Whether the file describes a value of the connector. */
+    isKnown: (steps: Steps): boolean => shapes.size === 0 || shapes.has(steps.join('.')) || isComputed(steps),
     /** Names the places of a connector's values that tell which of several forms it has. */
     isSecretAt: (steps: Steps): boolean =>
       partIn(shapes.get(steps.join('.'))?.schema, 'airbyte_secret') === true,
@@ -130,34 +151,71 @@ export function sentBy(expression: Expression, settings: Settings, at: Component
     case 'value':
       return { kind: 'text', value: expression.value };
     case 'path':
-      return sentPath(expression.root, expression.steps, settings, at) ?? unknown(expression, at);
+      return sentPath(expression.root, expression.steps, settings, at) ?? unknown(expression, settings, at);
     case 'or':
-      return withFallback(expression.parts, settings, at) ?? unknown(expression, at);
+      return withFallback(expression.parts, settings, at) ?? unknown(expression, settings, at);
     case 'join': {
       const [first, end, ...more] = expression.parts;
       if (first?.kind === 'path' && first.root === 'config' && end?.kind === 'value' && more.length === 0) {
         const setting = settings.at(first.steps, at);
         return { kind: 'setting', setting, suffix: plainText(end.value) };
       }
+      if (placesIn(expression) !== null) return unknown(expression, settings, at);
       return refuse(`a value that is put together of several (${expressionText(expression)})`, at);
     }
     case 'if':
-      return choiceOf(expression, settings, at) ?? unknown(expression, at);
+      return choiceOf(expression, settings, at) ?? unknown(expression, settings, at);
     case 'call':
-      return sentCall(expression, settings, at) ?? unknown(expression, at);
+      return sentCall(expression, settings, at) ?? unknown(expression, settings, at);
     default:
-      return unknown(expression, at);
+      return unknown(expression, settings, at);
   }
 }
 
-function unknown(expression: Expression, at: Component): never {
-  const text = expressionText(expression);
-  return refuse(`a template of a form that is not read: ${text}`, at);
+/** A template of another form: where only values of the connector are in it, a person gives the text itself. */
+function unknown(expression: Expression, settings: Settings, at: Component): Sent {
+  const places = placesIn(expression);
+  if (places !== null && places.length > 0) {
+    return { kind: 'setting', setting: settings.madeOf(expression, places, at), suffix: '' };
+  }
+  return refuse(`a template of a form that is not read: ${expressionText(expression)}`, at);
+}
+
+/** The values of the connector in an expression; null: there is something else in it. */
+function placesIn(expression: Expression): readonly Steps[] | null {
+  const all = (parts: readonly Expression[]): readonly Steps[] | null => {
+    const found = parts.map(placesIn);
+    return found.every((one) => one !== null) ? found.flat() : null;
+  };
+  switch (expression.kind) {
+    case 'value':
+      return [];
+    case 'path':
+      return expression.root === 'config' ? [expression.steps] : null;
+    case 'or':
+    case 'and':
+    case 'join':
+      return all(expression.parts);
+    case 'not':
+      return placesIn(expression.part);
+    case 'compare':
+      return all([expression.left, expression.right]);
+    case 'if':
+      return all([expression.test, expression.yes, expression.no]);
+    case 'call':
+      return /^(?:now_utc|today_utc|day_delta)$/.test(expression.name) ? null : all(expression.args);
+    case 'other':
+      return null;
+  }
 }
 
 function sentPath(root: string, steps: Steps, settings: Settings, at: Component): Sent | null {
   const [first, ...rest] = steps;
-  if (root === 'config') return { kind: 'setting', setting: settings.at(steps, at), suffix: '' };
+  if (root === 'config') {
+    // Public files name a value that no connector has where they want none.
+    if (!settings.isKnown(steps)) return { kind: 'text', value: '' };
+    return { kind: 'setting', setting: settings.at(steps, at), suffix: '' };
+  }
   if (root === 'token') return { kind: 'token' };
   if (root !== 'slice' || typeof first !== 'string') return null;
   if (rest.length === 0 && (first === 'start_time' || first === 'end_time')) {
@@ -176,16 +234,28 @@ function sentPath(root: string, steps: Steps, settings: Settings, at: Component)
 function withFallback(parts: readonly Expression[], settings: Settings, at: Component): Sent | null {
   const [first, second, ...more] = parts;
   if (first === undefined || second === undefined || more.length > 0) return null;
+  // Two places of the same value, in an older form of the configuration and in a newer one.
+  if (
+    first.kind === 'path' &&
+    second.kind === 'path' &&
+    first.root === 'config' &&
+    second.root === 'config'
+  ) {
+    return sentBy(settings.shapes.has(first.steps.join('.')) ? first : second, settings, at);
+  }
   const sent = sentBy(first, settings, at);
-  if (sent.kind === 'token') return sent;
+  if (sent.kind === 'token' || sent.kind === 'bound') return sent;
   if (sent.kind !== 'setting') return null;
   if (isNothing(second)) return sent;
+  // A value that each run computes: a person gives one.
+  if (placesIn(second) === null && second.kind === 'call') {
+    return { ...sent, setting: { ...sent.setting, isRequired: true } };
+  }
   const other = sentBy(second, settings, at);
   if (other.kind === 'text') {
     const fallback = sent.setting.isSecret ? null : plainText(other.value);
     return { ...sent, setting: { ...sent.setting, isRequired: fallback === null, fallback } };
   }
-  // A computed value in its place: a person gives one.
   return other.kind === 'clock' ? { ...sent, setting: { ...sent.setting, isRequired: true } } : null;
 }
 
@@ -197,13 +267,20 @@ function choiceOf(
 ): Sent | null {
   const isSame = JSON.stringify(test) === JSON.stringify(yes);
   const tested = test.kind === 'compare' ? test.left : test;
-  if (isSame) return withFallback([yes, no], settings, at);
+  const isChoice = test.kind === 'path' && test.root === 'config';
+  if (isSame || (isChoice && placesIn(yes)?.some((steps) => isWithin(steps, test.steps)) === true)) {
+    return withFallback([yes, no], settings, at);
+  }
   if (tested.kind === 'path' && tested.root === 'token') {
     const [a, b] = [sentBy(yes, settings, at), sentBy(no, settings, at)];
     if (a.kind === 'token' && (b.kind === 'text' || isNothing(no))) return a;
     if (b.kind === 'token' && a.kind === 'text') return b;
   }
   return null;
+}
+
+function isWithin(steps: Steps, above: Steps): boolean {
+  return above.every((step, index) => steps[index] === step);
 }
 
 const clockFormats = new Map([
@@ -362,16 +439,23 @@ function wholeOrigin(
   used: Setting[],
   at: Component,
 ): Address {
-  const bare = first.kind === 'call' && ['rstrip', 'strip', 'replace', 'trim'].includes(first.name);
-  const sent = sentBy(bare ? (first.args[0] ?? first) : first, settings, at);
-  if (sent.kind !== 'setting') return refuse('an address that is taken from a record', at);
+  const bare =
+    first.kind === 'call' && ['rstrip', 'strip', 'replace', 'trim', 'sanitize_url'].includes(first.name);
+  const inner = bare ? (first.args[0] ?? first) : first;
+  if (placesIn(inner) === null)
+    refuse(`an address that is taken from a record (${expressionText(inner)})`, at);
+  const sent = sentBy(inner, settings, at);
+  if (sent.kind !== 'setting') return refuse('an address that is computed', at);
   const { setting } = sent;
-  if ([...setting.values, setting.fallback ?? ''].some((one) => /^https?:\/\/[^/]+\/./.test(one))) {
-    return refuse(`addresses with a path in ${setting.name}, of which only the host is used`, at);
-  }
+  const stated = [...setting.values, ...(setting.fallback === null ? [] : [setting.fallback])];
+  const paths = new Set(stated.map((one) => one.replace(/^https?:\/\/[^/]*/, '').replace(/\/$/, '')));
+  if (paths.size > 1)
+    refuse(`addresses with several paths in ${setting.name}, of which only the host is used`, at);
+  const [shared = ''] = stated.some((one) => /^https?:/.test(one)) ? paths : [];
   used.push(setting);
   const host = { [setting.name]: { from: [{ field: setting.name, origin: true }], pattern: wholeHost } };
-  const path = sent.suffix === '' ? rest : [{ kind: 'value', value: sent.suffix } as const, ...rest];
+  const prefix = shared + sent.suffix;
+  const path = prefix === '' ? rest : [{ kind: 'value', value: prefix } as const, ...rest];
   return { baseUrl: `https://{${setting.name}}`, host, path };
 }
 

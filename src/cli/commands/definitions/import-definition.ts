@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, join, resolve, relative } from 'node:path';
 import { usage } from '../../../core/errors.ts';
 import type { Definition } from '../../../definitions/definition.ts';
@@ -13,6 +13,7 @@ import {
 import { plainService, readPlainFile } from '../../../definitions/import/plain-file.ts';
 import { readServiceFile, type ServiceFile } from '../../../definitions/import/service-file.ts';
 import { parseDefinition } from '../../../definitions/load-definitions.ts';
+import { readText } from '../../../definitions/read-yaml.ts';
 import { firstNames } from '../../../definitions/suggest-name.ts';
 import { fillTemplate } from '../../../definitions/upstream/service-texts.ts';
 import { counted, printable } from '../../../telemetry/format.ts';
@@ -24,19 +25,20 @@ import { writeGenerated, type WrittenFile } from '../publish/write-generated.ts'
 
 const options = {
   '-o, --output <folder>': 'folder of definitions to write to',
-  '--from <kind>': {
-    text: 'what the file is: connector, or openapi for the OpenAPI 3 file of any service',
-    default: 'connector',
-  },
+  '--from <kind>':
+    'what the file is: connector, airbyte for a low-code manifest, or openapi for the OpenAPI 3 file of any service (default: connector or airbyte, by the content)',
   '--path <path...>':
     'with --from openapi: a GET that answers with a list, such as /tickets, or cases=/tickets to name its entity; without any they are listed',
   '--mode <mode>':
-    'hosted: read through an API; direct: from the service itself; or both, a file for each (default: both; with --from openapi direct)',
+    'hosted: read through an API; direct: from the service itself; or both, a file for each (default: both; with --from openapi and airbyte direct)',
 } as const;
 
 export const importDefinition = command({
-  description: 'Make definitions of a connector.yaml or an OpenAPI file.',
-  argument: ['<file>', 'a connector.yaml: an OpenAPI document that names entities and actions; see --from'],
+  description: 'Make definitions of a connector.yaml, an OpenAPI file or a low-code manifest.',
+  argument: [
+    '<file>',
+    'a connector.yaml (an OpenAPI document that names entities and actions), a manifest.yaml of a low-code connector, or a folder of manifests, of which only a table is shown; see --from',
+  ],
   options,
   help: `
 Every entity is converted, or refused with the reason. What the file leaves open is a guess under a line with "# TODO" in the
@@ -45,6 +47,7 @@ these lines. Nothing is downloaded, and no template of the file is run.
 
 Examples:
   $ connector-sync definitions import connector.yaml -o my-definitions
+  $ connector-sync definitions import manifest.yaml -o my-definitions
   $ connector-sync definitions import openapi.yaml --from openapi
   $ connector-sync definitions import openapi.yaml --from openapi --path /tickets --path /users/{id}/orders -o my-definitions`,
   enter: () => ({ stopping: 'Stopping.' }),
@@ -55,17 +58,18 @@ type ImportFlags = FlagsOf<typeof options>;
 
 async function runImport(context: CommandContext, flags: ImportFlags, file: string): Promise<ExitCode> {
   const { cwd, terminal } = context;
-  const from = oneOf('--from', flags.from, ['connector', 'openapi']);
-  if (from === 'connector' && flags.path.length > 0) {
-    throw usage('--path: a connector.yaml names its entities; a plain OpenAPI file needs --from openapi.');
+  const path = resolve(cwd, file);
+  const from = fromOf(flags, path);
+  if (from !== 'openapi' && flags.path.length > 0) {
+    throw usage('--path: this file names its entities; a plain OpenAPI file needs --from openapi.');
   }
   const modes = modesOf(flags, from);
   if (from === 'openapi' && flags.path.length === 0) return showListings(context, file);
+  if (from === 'airbyte' && isFolder(path)) return await showManifests(context, path);
   if (flags.output === undefined) throw usage('Expected -o <folder>, the folder of definitions to write to.');
-  const path = resolve(cwd, file);
-  const service = from === 'openapi' ? plainService(readPlainFile(path), flags.path) : readServiceFile(path);
   const folder = resolve(cwd, flags.output);
-  const imports = modes.map((one) => importService(service, one));
+  const { service, imports } =
+    from === 'airbyte' ? await importedManifest(path) : importedService(from, path, modes, flags.path);
   const replaced = replacedDefinitions(folder, imports);
   const files = definitionFiles(service, imports, replaced);
   const written = writeGenerated(folder, files);
@@ -92,6 +96,50 @@ async function runImport(context: CommandContext, flags: ImportFlags, file: stri
   showImports(context, service, imports);
   showNext(context, folder, imports, written, replaced.flatMap(replacedText));
   return written.length === 0 ? exitCodes.failed : exitCodes.ok;
+}
+
+type From = 'connector' | 'openapi' | 'airbyte';
+
+/** What is shown of a file that was imported. */
+type Described = Pick<ServiceFile, 'file' | 'name' | 'title' | 'version' | 'sha256'> & {
+  /** Further facts for people: entities that the file does not list, and lists that are not read. */
+  readonly notes: readonly string[];
+};
+
+function fromOf({ from }: ImportFlags, path: string): From {
+  if (from !== undefined) return oneOf('--from', from, ['connector', 'openapi', 'airbyte']);
+  if (isFolder(path)) return 'airbyte';
+  const text = readText(path);
+  return typeof text === 'string' && /^type:\s*["']?DeclarativeSource\b/m.test(text)
+    ? 'airbyte'
+    : 'connector';
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+}
+
+function importedService(from: From, path: string, modes: readonly ModeName[], paths: readonly string[]) {
+  const service = from === 'openapi' ? plainService(readPlainFile(path), paths) : readServiceFile(path);
+  const unlisted = firstNames(unlistedEntities(service).map(({ entity }) => entity));
+  const further = firstNames(furtherListings(service));
+  const notes = [
+    ...(unlisted === '' ? [] : [`Not listable, by the file: ${unlisted}.`]),
+    ...(further === '' ? [] : [`With a further list that is not read: ${further}.`]),
+  ];
+  const imports: readonly Imported[] = modes.map((one) => importService(service, one));
+  const described: Described = { ...service, notes };
+  return { service: described, imports };
+}
+
+async function importedManifest(path: string) {
+  const { readManifest } = await import('../../../definitions/import/manifest-file.ts');
+  const { importManifest } = await import('../../../definitions/import/import-manifest.ts');
+  const manifest = readManifest(path);
+  const imported = importManifest(manifest);
+  const service: Described = { ...manifest, title: imported.title, notes: [] };
+  const imports: readonly Imported[] = [imported];
+  return { service, imports };
 }
 
 type Replaced = ReturnType<typeof replacedDefinitions>[number];
@@ -128,17 +176,17 @@ function replacedText({ name, gone, address }: Replaced): readonly string[] {
   return [...(gone.length === 0 ? [] : [`! ${lost}`]), ...(address === null ? [] : [`! ${moved}`])];
 }
 
-function modesOf({ mode }: ImportFlags, from: 'connector' | 'openapi'): readonly ModeName[] {
+function modesOf({ mode }: ImportFlags, from: From): readonly ModeName[] {
   const chosen = mode === undefined ? null : oneOf('--mode', mode, ['hosted', 'direct', 'both']);
   if (from === 'connector') return chosen === null || chosen === 'both' ? ['hosted', 'direct'] : [chosen];
   if (chosen === null || chosen === 'direct') return ['direct'];
   throw usage(
-    `--mode ${chosen}: a plain OpenAPI file describes the service itself, and is read in direct mode only. For hosted mode the API needs a connector of the service: import its connector.yaml.`,
+    `--mode ${chosen}: this file describes the service itself, and is read in direct mode only. For hosted mode the API needs a connector of the service: import its connector.yaml.`,
   );
 }
 
 function definitionFiles(
-  { file, name, version }: ServiceFile,
+  { file, name, version }: Described,
   imports: readonly Imported[],
   replaced: readonly Replaced[],
 ) {
@@ -157,7 +205,7 @@ function definitionFiles(
 }
 
 /** Shows the result for every entity, in each mode. */
-function showImports({ terminal }: CommandContext, service: ServiceFile, imports: readonly Imported[]): void {
+function showImports({ terminal }: CommandContext, service: Described, imports: readonly Imported[]): void {
   const width = terminal.columns();
   for (const one of imports) {
     const { entities, converted, open, refused } = totalsOf(one);
@@ -174,10 +222,7 @@ function showImports({ terminal }: CommandContext, service: ServiceFile, imports
       if (auth === null) terminal.print(...wrapped(`Left out: the sign-in ${title}, because ${why}.`, width));
     }
   }
-  const unlisted = firstNames(unlistedEntities(service).map(({ entity }) => entity));
-  const further = firstNames(furtherListings(service));
-  if (unlisted !== '') terminal.print(...wrapped(`Not listable, by the file: ${unlisted}.`, width));
-  if (further !== '') terminal.print(...wrapped(`With a further list that is not read: ${further}.`, width));
+  for (const note of service.notes) terminal.print(...wrapped(note, width));
 }
 
 /** Shows the written files and the next steps. */
@@ -222,6 +267,40 @@ const nextOf: Readonly<Record<ModeName, string>> = {
   hosted: 'for connectors behind an API',
   direct: 'to read a page of the service without storing it, and to write a config for "sync"',
 };
+
+/** Shows what would become of the manifests in a folder, or in the folders in it. Nothing is written. */
+async function showManifests({ terminal }: CommandContext, folder: string): Promise<ExitCode> {
+  const { tableOfManifests } = await import('../../../definitions/import/import-manifest.ts');
+  const found = readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+    const path = join(folder, entry.name);
+    if (entry.isFile() && /\.ya?ml$/i.test(entry.name)) return [path];
+    const inner = join(path, 'manifest.yaml');
+    return entry.isDirectory() && existsSync(inner) ? [inner] : [];
+  });
+  if (found.length === 0) {
+    throw usage(
+      `${folder} has no manifest: expected files that end in .yaml, or folders with a manifest.yaml.`,
+    );
+  }
+  const { manifests, reasons } = tableOfManifests(found.toSorted());
+  terminal.printJson({ manifests, reasons });
+  const width = terminal.columns();
+  const rows = manifests.map(({ file, streams, converted, open, refused, problem }) => [
+    printable(relative(folder, file)),
+    ...(problem === null ? [streams, converted - open, open, refused].map(String) : ['-', '-', '-', '-']),
+    problem === null ? '' : printable(problem),
+  ]);
+  terminal.print(
+    ...fittingTable(leftColumns('manifest', 'streams', 'converted', 'TODO', 'refused', ''), rows, width),
+    '',
+    ...fittingTable(
+      leftColumns('streams', 'refused because'),
+      reasons.map(({ why, streams }) => [String(streams), printable(why)]),
+      width,
+    ),
+  );
+  return exitCodes.ok;
+}
 
 /** Shows the listings of a plain OpenAPI file, and the command that imports some of them. */
 function showListings({ terminal, cwd, program }: CommandContext, file: string): ExitCode {
