@@ -2,6 +2,7 @@ import { mkdirSync, readFileSync, readdirSync, writeFileSync, appendFileSync } f
 import { join } from 'node:path';
 import { describe, expect } from 'vitest';
 import { displayWidth } from '../../src/cli/output/text-table.ts';
+import { manifestText } from '../support/import/manifest.ts';
 import { bearer, serviceText } from '../support/import/miniature.ts';
 import { it } from '../support/it.ts';
 import { callCli, jsonLines, type CliResult } from '../support/run-cli.ts';
@@ -305,6 +306,50 @@ describe('definitions import', () => {
     expect(code).toBe(2);
     expect(stderr).toContain('The file to import cannot be used (1 error):\n');
     expect(readdirSync(folder)).toEqual(['connector.yaml']);
+  });
+
+  it('recognizes a low-code manifest by its content', async ({ folder }) => {
+    const file = join('source-corner-shop', 'manifest.yaml');
+    mkdirSync(join(folder, 'source-corner-shop'));
+    writeFileSync(
+      join(folder, file),
+      manifestText({ things: {}, jobs: { retriever: 'type: AsyncRetriever' } }),
+    );
+    const { code, stdout } = await callCli(['definitions', 'import', file, '-o', 'defs'], { cwd: folder });
+    expect(code).toBe(0);
+    expect(stdout).toContain('Corner Shop (direct): 2 entities, 1 converted, 0 with a TODO, 1 refused.');
+    expect(stdout).toMatch(/^jobs +refused +a retriever of this type \(AsyncRetriever, line \d+\)$/m);
+    const text = readFileSync(join(folder, 'defs', 'corner-shop.yaml'), 'utf8');
+    expect(text).toContain('imported for direct connectors from corner-shop 1.2.3 (manifest.yaml, SHA-256 ');
+    const check = await callCli(['definitions', 'check', 'defs/corner-shop.yaml'], { cwd: folder });
+    expect(check.code).toBe(0);
+    const named = ['definitions', 'import', file, '--from', 'airbyte', '--mode', 'hosted', '-o', 'defs'];
+    expect((await callCli(named, { cwd: folder })).code).toBe(2);
+  });
+
+  it('shows a table of a folder of manifests, and writes nothing', async ({ folder }) => {
+    for (const [name, text] of [
+      ['a', manifestText({ things: {}, jobs: { retriever: 'type: AsyncRetriever' } })],
+      ['b', 'type: DeclarativeSource\na: { $ref: "#/nowhere" }'],
+    ] as const) {
+      mkdirSync(join(folder, 'all', name), { recursive: true });
+      writeFileSync(join(folder, 'all', name, 'manifest.yaml'), text);
+    }
+    const args = ['definitions', 'import', 'all', '-o', 'defs'];
+    const { code, stdout } = await callCli(args, { cwd: folder });
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^a\/manifest\.yaml +2 +1 +0 +1/m);
+    expect(stdout).toMatch(/^b\/manifest\.yaml .*there is no #\/nowhere/m);
+    expect(stdout).toMatch(/^1 +a retriever of this type \(AsyncRetriever\)$/m);
+    expect(readdirSync(folder)).toEqual(['all']);
+    expect(jsonLines(await callCli([...args, '--json'], { cwd: folder }))).toMatchObject([
+      {
+        manifests: [
+          { streams: 2, converted: 1, refused: 1 },
+          { problem: expect.stringContaining('line 2') as string },
+        ],
+      },
+    ]);
   });
 
   it('lists what the OpenAPI file of a service has, and imports what is chosen', async ({ folder }) => {

@@ -1,7 +1,7 @@
 import type { JsonObject, JsonValue } from '../../core/json.ts';
 import { ProblemsError } from '../../core/problems.ts';
 import { passing, totalsOf } from './import-service.ts';
-import { missing, parts, type Need } from './manifest-language.ts';
+import { missing, parts } from './manifest-language.ts';
 import { readManifest, type Component, type Manifest } from './manifest-file.ts';
 import { judgeStreams, type StreamOutcome, type StreamPlan } from './manifest-streams.ts';
 import { openSettings, type Setting } from './manifest-values.ts';
@@ -10,20 +10,28 @@ import { listIn, oneLine, plainText } from './schemas.ts';
 import { publicNote, uuidOf } from './service-file.ts';
 import { headOf, stated, writeYaml, type Comment } from './write-definition.ts';
 
-/** Makes a direct definition of a manifest. `lacking`: parts of the format that this version does not read. */
-export function importManifest(manifest: Manifest, lacking: ReadonlySet<Need> = missing) {
-  const settings = openSettings(manifest.spec, computedPlaces(manifest.top));
-  const judged = readable(judgeStreams(manifest, settings), lacking);
-  const plans = [...judged.values()].flatMap((one) => (one.kind === 'converted' ? [one.plan] : []));
-  const title = titleOf(manifest);
-  const write = (written: readonly StreamPlan[]) => writeManifest(manifest, title, written);
+/** Makes a direct definition of a manifest. Entities that need parts of the format that are missing are refused. */
+export function importManifest(manifest: Manifest) {
+  const { judged, write } = draftManifest(manifest);
+  const outcomes = readable(judged);
+  const plans = [...outcomes.values()].flatMap((one) => (one.kind === 'converted' ? [one.plan] : []));
   return {
     mode: 'direct',
-    title,
+    title: titleOf(manifest),
     ways: plans.find(({ signing }) => signing.id !== 'none')?.signing.ways ?? [],
     baseUrl: plans[0]?.baseUrl ?? null,
-    ...passing(judged, write),
+    ...passing(outcomes, write),
   } as const;
+}
+
+/** The streams by entity, and the text of a definition of some of them. */
+export function draftManifest(manifest: Manifest) {
+  const settings = openSettings(manifest.spec, computedPlaces(manifest.top));
+  const judged = judgeStreams(manifest, settings);
+  return {
+    judged,
+    write: (plans: readonly StreamPlan[]) => writeManifest(manifest, titleOf(manifest), plans),
+  };
 }
 
 /** What would become of these files: the results of each, and the reasons of refusals, the most frequent first. */
@@ -77,17 +85,14 @@ function computedPlaces(top: Component): ReadonlySet<string> {
 }
 
 /** Refuses entities that need a part of the format that is not there, and those below a refused one. */
-function readable(
-  judged: ReadonlyMap<string, StreamOutcome>,
-  lacking: ReadonlySet<Need>,
-): ReadonlyMap<string, StreamOutcome> {
+function readable(judged: ReadonlyMap<string, StreamOutcome>): ReadonlyMap<string, StreamOutcome> {
   const outcomes = new Map<string, StreamOutcome>();
   for (const [entity, outcome] of judged) {
     if (outcome.kind === 'refused') {
       outcomes.set(entity, outcome);
       continue;
     }
-    const lacks = [...outcome.plan.needs].filter((need) => lacking.has(need)).map((need) => parts[need]);
+    const lacks = [...outcome.plan.needs].filter((need) => missing.has(need)).map((need) => parts[need]);
     const above = outcome.plan.parents.find((parent) => outcomes.get(parent.entity)?.kind !== 'converted');
     const why =
       lacks.length > 0
