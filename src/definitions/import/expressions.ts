@@ -1,7 +1,7 @@
 // Its interpreter is never imported: templates are data here.
 import { parse, tokenize } from '@huggingface/jinja';
 import type { JsonObject, JsonValue } from '../../core/json.ts';
-import { oneLine, partIn, plainText } from './schemas.ts';
+import { listIn, oneLine, partIn, plainText, textIn } from './schemas.ts';
 
 /**
  * A text of a manifest with its templates as data. Nothing of it is ever run: a template of another form than these
@@ -10,43 +10,31 @@ import { oneLine, partIn, plainText } from './schemas.ts';
 export type Expression =
   | { readonly kind: 'value'; readonly value: JsonValue }
   /** A value at names and positions from one of `roots`. */
-  | { readonly kind: 'path'; readonly root: Root; readonly steps: Steps }
-  /** Texts and values one after another. */
-  | { readonly kind: 'join'; readonly parts: readonly Expression[] }
-  | { readonly kind: 'or' | 'and'; readonly parts: readonly Expression[] }
-  | { readonly kind: 'not'; readonly part: Expression }
-  | {
-      readonly kind: 'compare';
-      readonly operator: string;
-      readonly left: Expression;
-      readonly right: Expression;
-    }
-  /** A function, method or filter by name, or a sign of arithmetic. `args`: the value it is called on comes first. */
-  | { readonly kind: 'call'; readonly name: string; readonly args: readonly Expression[] }
-  | { readonly kind: 'if'; readonly test: Expression; readonly yes: Expression; readonly no: Expression }
+  | { readonly kind: 'path'; readonly root: string; readonly steps: Steps }
+  /** `join`: texts and values one after another. */
+  | { readonly kind: 'join' | 'or' | 'and'; readonly parts: readonly Expression[] }
+  | { readonly kind: 'not'; readonly parts: readonly [Expression] }
+  /** `parts`: both sides. */
+  | { readonly kind: 'compare'; readonly operator: string; readonly parts: readonly [Expression, Expression] }
+  /** A function, method or filter, or a sign of arithmetic. `parts`: the value it is called on comes first. */
+  | { readonly kind: 'call'; readonly name: string; readonly parts: readonly Expression[] }
+  /** `parts`: the test, the value where it holds, and the other one. */
+  | { readonly kind: 'if'; readonly parts: readonly [Expression, Expression, Expression] }
   | { readonly kind: 'other'; readonly why: string };
 
 export type Steps = readonly (string | number)[];
-export type Root = (typeof roots)[keyof typeof roots];
-export type PathExpression = Extract<Expression, { kind: 'path' }>;
 
-/** The variables of a template. Other names are refused. */
-const roots = {
-  config: 'config',
-  record: 'record',
-  response: 'response',
-  decoded_response: 'response',
-  headers: 'headers',
-  last_record: 'last_record',
-  last_records: 'last_records',
-  last_page_size: 'last_page_size',
-  next_page_token: 'token',
-  stream_slice: 'slice',
-  stream_partition: 'slice',
-  stream_interval: 'slice',
-  stream_state: 'state',
-  parameters: 'parameters',
-} as const;
+/** The variables of a template, and what they are called here. Other names are refused. */
+const roots = new Map([
+  ...['config', 'record', 'response', 'headers', 'last_record', 'last_records'].map(
+    (name) => [name, name] as const,
+  ),
+  ...['last_page_size', 'parameters'].map((name) => [name, name] as const),
+  ...['stream_slice', 'stream_partition', 'stream_interval'].map((name) => [name, 'slice'] as const),
+  ['decoded_response', 'response'],
+  ['next_page_token', 'token'],
+  ['stream_state', 'state'],
+]);
 
 const functions: ReadonlySet<string> = new Set([
   ...['format_datetime', 'now_utc', 'today_utc', 'day_delta', 'duration', 'timestamp', 'str_to_datetime'],
@@ -62,23 +50,14 @@ const functions: ReadonlySet<string> = new Set([
     'last',
     'first',
   ],
-  ...[
-    'rstrip',
-    'lstrip',
-    'startswith',
-    'endswith',
-    'join',
-    'items',
-    'keys',
-    'values',
-    'list',
-    'round',
-    'slice',
-    'sanitize_url',
-  ],
+  ...['rstrip', 'lstrip', 'join', 'items', 'keys', 'values', 'list', 'round', 'slice', 'sanitize_url'],
 ]);
-/** Filters and functions that only write a value as a text. */
-const asText: ReadonlySet<string> = new Set(['string', 'str', 'safe']);
+
+const words = new Map<string, JsonValue>([
+  ...['true', 'True'].map((name) => [name, true] as const),
+  ...['false', 'False'].map((name) => [name, false] as const),
+  ...['none', 'None', 'null', 'undefined', 'defined'].map((name) => [name, null] as const),
+]);
 
 /** Far above the longest template of a public manifest, which has 1,107 characters. */
 const mostCharacters = 4_000;
@@ -86,18 +65,16 @@ const mostDepth = 60;
 
 /** Parses a text of a manifest; `parameters` stand for themselves in it. Never throws. */
 export function parseExpression(text: string, parameters: JsonObject): Expression {
-  if (!/\{[{%#]/.test(text)) return { kind: 'value', value: text };
+  if (!/\{[{%#]/.test(text)) return valueOf(text);
   if (text.length > mostCharacters) return other(`a template of more than ${mostCharacters} characters`);
-  let body: readonly Node[];
   try {
-    // `as`: the nodes of the library, of which each part is checked before it is used.
-    ({ body } = parse(tokenize(withEscapes(text))) as unknown as { readonly body: readonly Node[] });
+    // `as`: nodes are objects with a type, of which each part is checked before it is used.
+    const program = parse(tokenize(withEscapes(text))) as unknown as JsonObject;
+    return joined(listIn(program, 'body').map((node) => convert(node, parameters, 0)));
   } catch {
     // The library throws for every mistake, an exhausted stack among them.
     return other(`a template that cannot be parsed: ${oneLine(text, 80)}`);
   }
-  const parts = body.map((node) => converted(node, parameters, 0));
-  return joined(parts.filter((part) => part.kind !== 'value' || part.value !== ''));
 }
 
 /** An escape without a meaning stands for itself, as in Python; the library takes it for a mistake. */
@@ -107,280 +84,242 @@ function withEscapes(text: string): string {
   );
 }
 
-function joined(parts: readonly Expression[]): Expression {
-  const [only, ...more] = parts;
-  if (only !== undefined && more.length === 0) return only;
-  const bad = parts.find((part) => part.kind === 'other');
-  if (bad !== undefined) return bad;
-  const texts = parts.map((part) => (part.kind === 'value' ? plainText(part.value) : null));
-  if (texts.every((text) => text !== null)) return { kind: 'value', value: texts.join('') };
-  return withoutQuotes(parts);
-}
-
-/** A text in quotes stands for the text, as the program that runs these templates takes it. */
-function withoutQuotes(parts: readonly Expression[]): Expression {
-  const [first, last] = [parts[0], parts.at(-1)].map((part) =>
-    part?.kind === 'value' ? plainText(part.value) : '',
-  );
-  const quote = first?.[0] ?? '';
-  if (!['"', "'"].includes(quote) || last?.at(-1) !== quote) return { kind: 'join', parts };
-  const inner = [first?.slice(1) ?? '', ...parts.slice(1, -1), last.slice(0, -1)];
-  const found = inner.map((part): Expression =>
-    typeof part === 'string' ? { kind: 'value', value: part } : part,
-  );
-  const rest = found.filter((part) => part.kind !== 'value' || part.value !== '');
-  const [only, ...more] = rest;
-  return only !== undefined && more.length === 0 ? only : { kind: 'join', parts: rest };
-}
-
 function other(why: string): Expression {
   return { kind: 'other', why };
 }
 
-interface Node {
-  readonly type: string;
-  readonly [part: string]: unknown;
+function valueOf(value: JsonValue): Expression {
+  return { kind: 'value', value };
+}
+
+/** The text of a fixed value; an empty text for everything else. */
+export function fixedText(part: Expression | null | undefined): string {
+  return part?.kind === 'value' ? plainText(part.value) : '';
+}
+
+function joined(given: readonly Expression[]): Expression {
+  const all = given.flatMap((part) => (part.kind === 'join' ? part.parts : [part]));
+  const bad = all.find((part) => part.kind === 'other');
+  if (bad !== undefined) return bad;
+  const parts = withoutQuotes(
+    all.length === 1 ? all : all.filter((part) => part.kind !== 'value' || fixedText(part) !== ''),
+  );
+  const [only, ...more] = parts;
+  if (only !== undefined && more.length === 0) return only;
+  return parts.every((part) => part.kind === 'value')
+    ? valueOf(parts.map(fixedText).join(''))
+    : { kind: 'join', parts };
+}
+
+/** A text in quotes stands for the text, as the program that runs these templates takes it. */
+function withoutQuotes(parts: readonly Expression[]): readonly Expression[] {
+  const [first, last] = [fixedText(parts[0]), fixedText(parts.at(-1))];
+  if (parts.length < 2 || !/^["']/.test(first) || last.at(-1) !== first[0]) return parts;
+  const inner = [valueOf(first.slice(1)), ...parts.slice(1, -1), valueOf(last.slice(0, -1))];
+  return inner.filter((part) => part.kind !== 'value' || fixedText(part) !== '');
 }
 
 /** Converts a node and everything below it. */
-function converted(value: unknown, parameters: JsonObject, depth: number): Expression {
-  // `as`: nodes of the library are objects with a type; all else has none and is refused below.
-  const node = value as Node | undefined;
+function convert(node: JsonValue | undefined, parameters: JsonObject, depth: number): Expression {
   if (depth > mostDepth) return other('a template with too much nesting');
-  const inner = (part: unknown): Expression => converted(part, parameters, depth + 1);
-  switch (node?.type) {
+  const part = (name: string): Expression => convert(partIn(node, name), parameters, depth + 1);
+  const parts = (name: string): readonly Expression[] =>
+    listIn(node, name).map((one) => {
+      const isNamed = textIn(one, 'type') === 'KeywordArgumentExpression';
+      return convert(isNamed ? partIn(one, 'value') : one, parameters, depth + 1);
+    });
+  const type = textIn(node, 'type') ?? '';
+  switch (type) {
     case 'StringLiteral':
     case 'IntegerLiteral':
     case 'FloatLiteral':
-      // `as`: literals hold texts and numbers.
-      return { kind: 'value', value: node['value'] as JsonValue };
-    case 'Identifier':
-      return identifier(String(node['value']));
+      return valueOf(partIn(node, 'value') ?? null);
+    case 'Identifier': {
+      const name = textIn(node, 'value') ?? '';
+      const [word, root] = [words.get(name), roots.get(name)];
+      if (word !== undefined) return valueOf(word);
+      return root === undefined
+        ? other(`the name ${oneLine(name, 40)} in a template`)
+        : { kind: 'path', root, steps: [] };
+    }
     case 'ArrayLiteral':
     case 'TupleLiteral': {
-      const values = listOf(node['value']).map(inner);
-      if (values.every((one) => one.kind === 'value')) {
-        return { kind: 'value', value: values.map(({ value: one }) => one) };
-      }
-      return { kind: 'call', name: 'list', args: values };
+      const values = parts('value').flatMap((one) => (one.kind === 'value' ? [one.value] : []));
+      return values.length === listIn(node, 'value').length ? valueOf(values) : call('list', parts('value'));
     }
-    case 'ObjectLiteral': {
-      const entries = node['value'] instanceof Map ? [...node['value']] : [];
-      if (entries.length === 0) return { kind: 'value', value: {} };
-      return { kind: 'call', name: 'object', args: entries.flat().map(inner) };
+    case 'ObjectLiteral':
+      return isEmptyMap(partIn(node, 'value')) ? valueOf({}) : other('a table in a template');
+    case 'MemberExpression': {
+      const property = partIn(node, 'property');
+      const isName = partIn(node, 'computed') !== true && textIn(property, 'type') === 'Identifier';
+      if (textIn(property, 'type') === 'SliceExpression') return call('slice', [part('object')]);
+      return member(
+        part('object'),
+        isName ? valueOf(textIn(property, 'value') ?? '') : part('property'),
+        parameters,
+      );
     }
-    case 'MemberExpression':
-      return member(node, inner, parameters);
-    case 'CallExpression':
-      return called(node, inner, parameters);
-    case 'FilterExpression':
-      return filtered(node, inner);
+    case 'CallExpression': {
+      const callee = partIn(node, 'callee');
+      if (textIn(callee, 'type') === 'Identifier') return call(textIn(callee, 'value') ?? '', parts('args'));
+      const name = textIn(callee, 'property', 'value') ?? '';
+      const object = convert(partIn(callee, 'object'), parameters, depth + 1);
+      if (name !== 'get') return call(name, [object, ...parts('args')]);
+      const [step = valueOf(null), fallback = valueOf(null)] = parts('args');
+      return either('or', member(object, step, parameters), fallback);
+    }
+    case 'FilterExpression': {
+      const filter = partIn(node, 'filter');
+      const isCall = textIn(filter, 'type') === 'CallExpression';
+      const name = textIn(filter, ...(isCall ? ['callee', 'value'] : ['value'])) ?? '';
+      const args = isCall ? listIn(filter, 'args').map((one) => convert(one, parameters, depth + 1)) : [];
+      return name === 'default'
+        ? either('or', part('operand'), args[0] ?? valueOf(''))
+        : call(name, [part('operand'), ...args]);
+    }
     case 'BinaryExpression':
-      return binary(node, inner);
+      return binary(textIn(node, 'operator', 'value') ?? '', part('left'), part('right'));
     case 'UnaryExpression': {
-      const part = inner(node['argument']);
-      const sign = plainText(partIn(node['operator'] as JsonObject, 'value'));
-      if (sign === 'not') return { kind: 'not', part };
-      if (sign === '-' && part.kind === 'value' && typeof part.value === 'number') {
-        return { kind: 'value', value: -part.value };
-      }
-      return other(`the sign ${sign} before a value`);
+      const inner = part('argument');
+      if (textIn(node, 'operator', 'value') === 'not')
+        return inner.kind === 'other' ? inner : { kind: 'not', parts: [inner] };
+      return inner.kind === 'value' && typeof inner.value === 'number'
+        ? valueOf(-inner.value)
+        : other('a sign before a value');
     }
-    case 'TestExpression':
-      return tested(node, inner);
+    case 'TestExpression': {
+      const name = textIn(node, 'test', 'value') ?? '';
+      if (!words.has(name)) return other(`the test ${oneLine(name, 40)} in a template`);
+      const isNegated = (partIn(node, 'negate') === true) !== (name === 'defined');
+      return binary(isNegated ? '!=' : '==', part('operand'), valueOf(words.get(name) ?? null));
+    }
     case 'Ternary':
-      return {
-        kind: 'if',
-        test: inner(node['condition']),
-        yes: inner(node['trueExpr']),
-        no: inner(node['falseExpr']),
-      };
-    case 'If':
-      return statement(node, inner);
+      return choice(part('condition'), part('trueExpr'), part('falseExpr'));
     case 'SelectExpression':
-      return {
-        kind: 'if',
-        test: inner(node['test']),
-        yes: inner(node['lhs']),
-        no: { kind: 'value', value: '' },
-      };
+      return choice(part('test'), part('lhs'), valueOf(''));
+    case 'If':
+      return choice(
+        part('test'),
+        joined([valueOf(''), ...parts('body')]),
+        joined([valueOf(''), ...parts('alternate')]),
+      );
     case 'Comment':
-      return { kind: 'value', value: '' };
+      return valueOf('');
     default:
-      return other(`${node?.type ?? 'nothing'} in a template`);
+      return other(`${type || 'nothing'} in a template`);
   }
 }
 
-function listOf(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : [];
+/** `{}`, whose members the library keeps in a map. */
+function isEmptyMap(value: unknown): boolean {
+  return value instanceof Map && value.size === 0;
 }
 
-/** `{% if a %}b{% else %}c{% endif %}` */
-function statement(node: Node, inner: (part: unknown) => Expression): Expression {
-  const [yes, no] = ['body', 'alternate'].map((part) => {
-    const parts = listOf(node[part]).map(inner);
-    return parts.length === 0 ? ({ kind: 'value', value: '' } as const) : joined(parts);
-  });
-  if (yes === undefined || no === undefined) return other('an empty condition');
-  return { kind: 'if', test: inner(node['test']), yes, no };
+function choice(...parts: readonly [Expression, Expression, Expression]): Expression {
+  return parts.find((part) => part.kind === 'other') ?? { kind: 'if', parts };
 }
 
-const words = new Map<string, JsonValue>([
-  ...(['true', 'True'] as const).map((name) => [name, true] as const),
-  ...(['false', 'False'] as const).map((name) => [name, false] as const),
-  ...(['none', 'None', 'null'] as const).map((name) => [name, null] as const),
-]);
-
-function identifier(name: string): Expression {
-  const word = words.get(name);
-  if (word !== undefined) return { kind: 'value', value: word };
-  if (Object.hasOwn(roots, name)) {
-    // `as`: `hasOwn` has found it.
-    return { kind: 'path', root: roots[name as keyof typeof roots], steps: [] };
+function member(object: Expression, step: Expression, parameters: JsonObject): Expression {
+  if (object.kind === 'other') return object;
+  const name = step.kind === 'value' ? step.value : null;
+  if (typeof name !== 'string' && typeof name !== 'number')
+    return step.kind === 'other' ? step : other('a member without a fixed name');
+  if (/^__|^(?:constructor|prototype)$/.test(String(name)))
+    return other(`the member ${oneLine(String(name), 40)} of a value`);
+  if (object.kind === 'path' && object.root === 'parameters') {
+    const value = partIn(parameters, String(name)) ?? null;
+    return typeof value === 'string' ? parseExpression(value, {}) : valueOf(value);
   }
-  return other(`the name ${oneLine(name, 40)} in a template`);
+  if (object.kind === 'path') return { ...object, steps: [...object.steps, name] };
+  return object.kind === 'call'
+    ? call('part', [object, valueOf(name)])
+    : other('a member of a computed value');
 }
 
-function member(node: Node, inner: (part: unknown) => Expression, parameters: JsonObject): Expression {
-  const object = inner(node['object']);
-  const property = node['property'] as Node | undefined;
-  const isName = node['computed'] !== true && property?.type === 'Identifier';
-  if (property?.type === 'SliceExpression') return call('slice', [object]);
-  const step: Expression = isName ? { kind: 'value', value: String(property['value']) } : inner(property);
-  if (step.kind === 'value') return stepInto(object, step.value, parameters);
-  // A value chosen from a table by another one.
-  if (object.kind === 'call' && object.name === 'object') {
-    return { kind: 'call', name: 'choose', args: [step, ...object.args] };
-  }
-  return step.kind === 'other' ? step : other('a member whose name is computed');
-}
-
-function stepInto(object: Expression, step: JsonValue, parameters: JsonObject): Expression {
-  if (typeof step !== 'string' && typeof step !== 'number') return other('a member without a name');
-  if (typeof step === 'string' && /^__|^(?:constructor|prototype)$/.test(step)) {
-    return other(`the member ${oneLine(step, 40)} of a value`);
-  }
-  if (object.kind === 'path' && object.root === 'parameters' && object.steps.length === 0) {
-    const value = partIn(parameters, String(step));
-    if (value === undefined) return { kind: 'value', value: null };
-    return typeof value === 'string' ? parseExpression(value, {}) : { kind: 'value', value };
-  }
-  if (object.kind === 'path') return { ...object, steps: [...object.steps, step] };
-  if (object.kind === 'call') {
-    return { kind: 'call', name: 'part', args: [object, { kind: 'value', value: step }] };
-  }
-  return object.kind === 'other' ? object : other('a member of a computed value');
-}
-
-function called(node: Node, inner: (part: unknown) => Expression, parameters: JsonObject): Expression {
-  const callee = node['callee'] as Node | undefined;
-  const args = listOf(node['args']).map((one) => {
-    const arg = one as Node | undefined;
-    return inner(arg?.type === 'KeywordArgumentExpression' ? arg['value'] : arg);
-  });
-  if (callee?.type === 'Identifier') return call(String(callee['value']), args);
-  if (callee?.type !== 'MemberExpression') return other('a call of a computed value');
-  const property = callee['property'] as Node | undefined;
-  const name = String(property?.['value']);
-  const object = inner(callee['object']);
-  if (name !== 'get') return call(name, [object, ...args]);
-  const [step, fallback] = args;
-  if (step?.kind !== 'value') return other('a member whose name is computed');
-  const found = stepInto(object, step.value, parameters);
-  if (found.kind === 'value' && fallback !== undefined) return isNothing(found) ? fallback : found;
-  return fallback === undefined || isNothing(fallback) ? found : { kind: 'or', parts: [found, fallback] };
-}
-
-/** A default that stands for an absent value. */
-export function isNothing(value: Expression): boolean {
-  if (value.kind !== 'value') return false;
-  const text = JSON.stringify(value.value);
-  return ['null', '""', '{}', '[]', 'false', '0'].includes(text);
-}
-
-function call(name: string, args: readonly Expression[]): Expression {
-  const bad = args.find((arg) => arg.kind === 'other');
+function call(name: string, parts: readonly Expression[]): Expression {
+  const bad = parts.find((part) => part.kind === 'other');
   if (bad !== undefined) return bad;
-  const [first] = args;
-  if (asText.has(name) && first !== undefined) return first;
-  return functions.has(name) ? { kind: 'call', name, args } : other(`a call of ${oneLine(name, 40)}`);
+  const [first] = parts;
+  // Only writes a value as a text.
+  if (['string', 'str', 'safe'].includes(name) && first !== undefined) return first;
+  return functions.has(name) || name === 'part'
+    ? { kind: 'call', name, parts }
+    : other(`a call of ${oneLine(name, 40)}`);
 }
 
-function filtered(node: Node, inner: (part: unknown) => Expression): Expression {
-  const filter = node['filter'] as Node | undefined;
-  const operand = inner(node['operand']);
-  const isCall = filter?.type === 'CallExpression';
-  const named = (isCall ? filter['callee'] : filter) as Node | undefined;
-  const args = isCall ? listOf(filter['args']).map(inner) : [];
-  const name = String(named?.['value']);
-  if (name !== 'default') return call(name, [operand, ...args]);
-  const [fallback] = args;
-  return fallback === undefined || isNothing(fallback) ? operand : { kind: 'or', parts: [operand, fallback] };
-}
-
-function binary(node: Node, inner: (part: unknown) => Expression): Expression {
-  const [left, right] = [inner(node['left']), inner(node['right'])];
-  const operator = String((node['operator'] as Node | undefined)?.['value']);
+function binary(operator: string, left: Expression, right: Expression): Expression {
   const bad = [left, right].find((side) => side.kind === 'other');
   if (bad !== undefined) return bad;
-  if (operator === 'or' || operator === 'and') {
-    if (left.kind === 'value') return isNothing(left) === (operator === 'or') ? right : left;
-    const parts = [left, right].flatMap((side) => (side.kind === operator ? side.parts : [side]));
-    return operator === 'or' && isNothing(right) ? left : { kind: operator, parts };
-  }
-  if (operator === '~' || (operator === '+' && [left, right].some(isText))) {
-    return joined([left, right].flatMap((side) => (side.kind === 'join' ? side.parts : [side])));
-  }
-  if (/^(?:[+*/%-]|\/\/|\*\*)$/.test(operator)) return { kind: 'call', name: operator, args: [left, right] };
-  return { kind: 'compare', operator, left, right };
+  if (operator === 'or' || operator === 'and') return either(operator, left, right);
+  const isText = [left, right].some(
+    (side) => side.kind === 'join' || (side.kind === 'value' && typeof side.value === 'string'),
+  );
+  if (operator === '~' || (operator === '+' && isText)) return joined([left, right]);
+  if (/^[+*/%-]/.test(operator)) return { kind: 'call', name: operator, parts: [left, right] };
+  return { kind: 'compare', operator, parts: [left, right] };
 }
 
-function isText(side: Expression): boolean {
-  return side.kind === 'join' || (side.kind === 'value' && typeof side.value === 'string');
-}
-
-const tests = new Map<string, JsonValue>([
-  ['none', null],
-  ['None', null],
-  ['null', null],
-  ['false', false],
-  ['False', false],
-  ['true', true],
-  ['True', true],
-]);
-
-/** `is none`, `is not defined`, `is false`; `is defined` is the opposite of `is none`. */
-function tested(node: Node, inner: (part: unknown) => Expression): Expression {
-  const left = inner(node['operand']);
+/** `a or b`, without what a fixed side decides. */
+function either(kind: 'or' | 'and', left: Expression, right: Expression): Expression {
   if (left.kind === 'other') return left;
-  const name = String((node['test'] as Node | undefined)?.['value']);
-  const isNegated = (node['negate'] === true) !== (name === 'defined');
-  const value = name === 'defined' || name === 'undefined' ? null : tests.get(name);
-  if (value === undefined) return other(`the test ${oneLine(name, 40)} in a template`);
-  return { kind: 'compare', operator: isNegated ? '!=' : '==', left, right: { kind: 'value', value } };
+  if (left.kind === 'value') return isNothing(left) === (kind === 'or') ? right : left;
+  if (kind === 'or' && isNothing(right)) return left;
+  if (right.kind === 'other') return right;
+  return { kind, parts: [left, right].flatMap((side) => (side.kind === kind ? side.parts : [side])) };
 }
 
-/** Names the first part of an expression that no rule knows, for a message. */
+/** A fixed value that stands for an absent one. */
+export function isNothing(value: Expression): boolean {
+  if (value.kind !== 'value') return false;
+  const given = value.value;
+  return (
+    given === null ||
+    given === false ||
+    given === 0 ||
+    given === '' ||
+    (typeof given === 'object' && Object.keys(given).length === 0)
+  );
+}
+
+/** The expression in one form, whatever its spelling: `not response.next`, `config.x or "en"`. */
 export function expressionText(expression: Expression): string {
+  const texts = 'parts' in expression ? expression.parts.map(expressionText) : [];
   switch (expression.kind) {
     case 'value':
       return oneLine(JSON.stringify(expression.value), 60);
     case 'path':
-      return [expression.root, ...expression.steps].join('.');
+      return [
+        expression.root,
+        ...expression.steps.map((step) => (/^[@\w-]+$/.test(String(step)) ? step : JSON.stringify(step))),
+      ].join('.');
     case 'join':
-      return expression.parts.map(expressionText).join(' and ');
+      return texts.join(' and ');
     case 'or':
     case 'and':
-      return expression.parts.map(expressionText).join(` ${expression.kind} `);
+      return texts.join(` ${expression.kind} `);
     case 'not':
-      return `not ${expressionText(expression.part)}`;
+      return `not ${texts[0]}`;
     case 'compare':
-      return `${expressionText(expression.left)} ${expression.operator} ${expressionText(expression.right)}`;
+      return texts.join(` ${expression.operator} `);
     case 'call':
-      return `${expression.name}(${expression.args.map(expressionText).join(', ')})`;
+      return `${expression.name}(${texts.join(', ')})`;
     case 'if':
-      return `a choice by ${expressionText(expression.test)}`;
+      return `a choice by ${texts[0]}`;
     case 'other':
       return expression.why;
   }
+}
+
+/** The variables that an expression reads. */
+export function rootsOf(expression: Expression): ReadonlySet<string> {
+  if (expression.kind === 'path') return new Set([expression.root]);
+  if (expression.kind === 'call' && /^(?:now_utc|today_utc|day_delta)$/.test(expression.name))
+    return new Set(['clock']);
+  return new Set(
+    'parts' in expression
+      ? expression.parts.flatMap((part) => [...rootsOf(part)])
+      : expression.kind === 'other'
+        ? ['other']
+        : [],
+  );
 }

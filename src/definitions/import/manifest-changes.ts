@@ -56,7 +56,7 @@ export function readChanges(
     const option = cursor.part(name);
     const place = option === null ? null : placeOfOption(option, settings);
     if (option !== null && place === null) return refuse('a time in an address', option);
-    if (place !== null) return request.params.at(place) ?? request.params.add(place, { hint: bound });
+    if (place !== null) return request.params.add(place, { hint: bound });
     const [use, ...others] = bounds.filter((one) => one.bound === bound);
     if (others.length > 0) return refuse('a time of changes in several places of a request', cursor);
     return use?.param ?? null;
@@ -132,7 +132,7 @@ function firstOf(cursor: Component, settings: Settings): First {
 }
 
 function withoutFormat(value: Expression): Expression {
-  const inner = value.kind === 'call' ? value.args[0] : undefined;
+  const inner = value.kind === 'call' ? value.parts[0] : undefined;
   const isFormat =
     value.kind === 'call' &&
     ['format_datetime', 'str_to_datetime', 'strftime', 'max', 'min'].includes(value.name);
@@ -241,6 +241,6 @@ function cursorField(cursor: Component, records: Records) {
   if (found.kind !== 'field') return null;
   const type = found.type === 'any' ? 'string' : found.type;
   if (found.path === null) records.declare(first, type);
-  else records.reach(found.path.split('.').slice(0, 1), 'cursor');
+  else records.columnOf(found.path.split('.')[0] ?? '');
   return { name: found.path ?? found.name, type };
 }

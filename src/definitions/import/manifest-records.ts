@@ -1,10 +1,10 @@
 import type { JsonObject, JsonValue } from '../../core/json.ts';
-import { expressionText, type Expression, type Steps } from './expressions.ts';
+import { expressionText, rootsOf, type Expression } from './expressions.ts';
 import type { Component } from './manifest-file.ts';
 import type { Need } from './manifest-language.ts';
 import { fixedTexts } from './manifest-paging.ts';
 import { refuse, Refusal, sentBy, type Setting, type Settings } from './manifest-values.ts';
-import { columnName, listIn, objectIn, partIn, plainText, textIn, type FieldType } from './schemas.ts';
+import { columnName, listIn, objectIn, partIn, plainText, type FieldType } from './schemas.ts';
 
 /** A field of a record: the name of its column, and its type where the file says one. */
 interface Field {
@@ -91,6 +91,11 @@ export function readRecords(stream: Component, settings: Settings) {
       }
       return null;
     },
+    /** The column of a field, which is declared where the file does not. */
+    columnOf: (sent: string): string => {
+      const found = column([sent]);
+      return found.kind === 'field' ? found.name : sent;
+    },
     /** Sets the type of a field for which the file has none. */
     declare: (sent: string, type: FieldType): void => {
       const known = fields.get(sent);
@@ -113,7 +118,7 @@ function reachAdded(
   }
   if (value.kind === 'value' || (value.kind === 'path' && value.root === 'config'))
     return { kind: 'constant' };
-  if (holdsCall(value, ['now_utc', 'today_utc', 'hash', 'day_delta'])) return { kind: 'madeUp' };
+  if (holdsCall(value, /^(?:now_utc|today_utc|hash|day_delta)$/)) return { kind: 'madeUp' };
   try {
     const sent = sentBy(value, settings, at);
     if (sent.kind === 'partition' && sent.part === null)
@@ -126,9 +131,8 @@ function reachAdded(
   return { kind: 'other', why: `the field ${place}, which is computed (${expressionText(value)})`, at };
 }
 
-function holdsCall(value: Expression, names: readonly string[]): boolean {
-  if (value.kind === 'call')
-    return names.includes(value.name) || value.args.some((arg) => holdsCall(arg, names));
+function holdsCall(value: Expression, names: RegExp): boolean {
+  if (value.kind === 'call' && names.test(value.name)) return true;
   return 'parts' in value && value.parts.some((part) => holdsCall(part, names));
 }
 
@@ -236,72 +240,49 @@ function conditionOf(part: Expression, filtering: Filtering): JsonObject | null 
   if (isByTime(part)) return null;
   const computed = (): never => refuse(`a filter that is computed (${expressionText(part)})`, filter);
   if (part.kind === 'not') {
-    const inner = conditionOf(part.part, filtering);
-    if (inner === null) return null;
-    return inner['not'] === true ? computed() : { ...inner, not: true };
+    const inner = conditionOf(part.parts[0], filtering);
+    return inner?.['not'] === true ? computed() : inner === null ? null : { ...inner, not: true };
   }
   if (part.kind === 'path') return { field: fieldOf(part, records, filter), value: true };
   if (part.kind === 'or') {
-    const all = part.parts.map((one) => conditionOf(one, filtering));
-    const fields = new Set(all.map((one) => textIn(one ?? {}, 'field')));
-    const values = all.map((one) => partIn(one ?? {}, 'value'));
-    if (fields.size !== 1 || all.some((one) => one?.['not'] === true)) return computed();
-    return values.every((value) => value !== undefined)
-      ? { field: [...fields][0] ?? '', values }
+    const all = part.parts.map((one) => conditionOf(one, filtering) ?? {});
+    const values = all.flatMap((one) => (one['not'] === true ? [] : (one['value'] ?? [])));
+    const field = all[0]?.['field'] ?? '';
+    return values.length === all.length && all.every((one) => one['field'] === field)
+      ? { field, values }
       : computed();
   }
-  if (part.kind !== 'compare') return computed();
-  const { operator, left, right } = part;
+  if (part.kind !== 'compare' || !/^(?:[!=]=|(?:not )?in)$/.test(part.operator)) return computed();
+  const [left, right] = part.parts;
   const field = fieldOf(left, records, filter);
-  const not = operator === '!=' || operator === 'not in' ? { not: true } : {};
+  const not = /!|not/.test(part.operator) ? { not: true } : {};
   if (right.kind === 'path' && right.root === 'config') {
     const setting = settings.at(right.steps, filter);
     used.push(setting);
     return { field, setting: setting.name, ...not };
   }
   if (right.kind !== 'value') return computed();
-  const { value } = right;
-  if (operator === 'in' || operator === 'not in') {
-    const values = listIn({ value }, 'value').filter(isScalar);
-    return values.length > 0 ? { field, values, ...not } : computed();
-  }
-  return (operator === '==' || operator === '!=') && isScalar(value) ? { field, value, ...not } : computed();
+  const isScalar = (value: JsonValue): boolean => ['string', 'number', 'boolean'].includes(typeof value);
+  if (!part.operator.endsWith('in'))
+    return isScalar(right.value) ? { field, value: right.value, ...not } : computed();
+  const values = listIn(right, 'value').filter(isScalar);
+  return values.length > 0 ? { field, values, ...not } : computed();
 }
 
-function isScalar(value: JsonValue): value is string | number | boolean {
-  return ['string', 'number', 'boolean'].includes(typeof value);
-}
-
+/** The field of a record that a filter reads, or the dotted path in one. */
 function fieldOf(left: Expression, records: Records, filter: Component): string {
-  if (left.kind !== 'path' || left.root !== 'record') {
+  if (left.kind !== 'path' || left.root !== 'record')
     return refuse(`a filter that is computed (${expressionText(left)})`, filter);
-  }
-  const found = records.reach(left.steps.map(String), 'filter');
+  const [first = '', ...rest] = left.steps.map(String);
+  const found = records.reach(rest.length === 0 ? [first] : [first, ...rest], 'filter');
   if (found.kind !== 'field') return refuse('a filter of a field that is computed', filter);
-  return left.steps.length === 1 ? found.name : dotted(left.steps, records);
+  return [records.columnOf(first), ...rest].join('.');
 }
 
-/** A dotted path whose first part is a declared field. */
-function dotted(steps: Steps, records: Records): string {
-  const [first = '', ...rest] = steps.map(String);
-  const found = records.reach([first], 'filter');
-  return [found.kind === 'field' ? found.name : first, ...rest].join('.');
-}
-
-/** A comparison of a field with a time of the run, of the state or of the connector. */
+/** A comparison with a time of the run, of the state or of the connector. */
 function isByTime(part: Expression): boolean {
-  if (part.kind === 'and' || part.kind === 'or') return part.parts.every(isByTime);
-  if (part.kind === 'not') return isByTime(part.part);
+  if (part.kind === 'and' || part.kind === 'or' || part.kind === 'not') return part.parts.every(isByTime);
   if (part.kind !== 'compare' || !/^[<>]=?$/.test(part.operator)) return false;
-  return [part.left, part.right].some((side) => isTime(side));
-}
-
-function isTime(side: Expression): boolean {
-  if (side.kind === 'path') return ['slice', 'state', 'config'].includes(side.root);
-  if (side.kind === 'or') return side.parts.some(isTime);
-  if (side.kind !== 'call') return false;
-  return (
-    /^(?:format_datetime|now_utc|today_utc|day_delta|timestamp|str_to_datetime)$/.test(side.name) ||
-    side.args.some(isTime)
-  );
+  const roots = [...rootsOf(part)].filter((root) => root !== 'record');
+  return roots.length > 0 && roots.every((root) => ['slice', 'state', 'config', 'clock'].includes(root));
 }

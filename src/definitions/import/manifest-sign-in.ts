@@ -1,68 +1,33 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
-import type { Expression } from './expressions.ts';
+import { expressionText, fixedText, type Expression } from './expressions.ts';
 import type { Component } from './manifest-file.ts';
-import { placeOfOption, type Place } from './manifest-request.ts';
-import { addressOf, refuse, Refusal, sentBy, type Setting, type Settings } from './manifest-values.ts';
-import { listIn, oneLine, plainText, textIn, wordsOf } from './schemas.ts';
-import type { SignIn } from './sign-in-ways.ts';
 import type { Need } from './manifest-language.ts';
+import { placeOfOption, readBody, urlOf, type Place } from './manifest-request.ts';
+import { addressOf, refuse, Refusal, sentBy, type Setting, type Settings } from './manifest-values.ts';
+import { listIn, objectIn, oneLine, plainText, textIn, wordsOf } from './schemas.ts';
+import type { SignIn } from './sign-in-ways.ts';
+import { stated } from './write-definition.ts';
 
 /** The ways in which the requests of a stream are signed. */
 export interface Signing {
   /** Equal for requests that are signed alike. */
   readonly id: string;
   readonly ways: readonly SignIn[];
-  /** Names in the addresses of token requests. */
+  /** Names in the addresses of token requests, and their values. */
   readonly host: JsonObject;
+  readonly used: readonly Setting[];
   /** The place of the key, where the file sends it as a value of the request. */
   readonly place: Place | null;
   readonly needs: ReadonlySet<Need>;
-  /** Values of the connector in addresses of tokens. */
-  readonly used: readonly Setting[];
 }
 
-/** Reads how a requester signs its requests. Each way that cannot be used has the reason in it. */
-export function readSigning(requester: Component, settings: Settings): Signing {
-  const needs = new Set<Need>();
-  const used: Setting[] = [];
-  const host: Record<string, JsonValue> = {};
-  const authenticator = requester.part('authenticator');
-  if (authenticator === null || authenticator.type === 'NoAuth') {
-    const stated = statedKey(requester, settings);
-    if (stated !== null)
-      return { id: JSON.stringify(stated.auth), ways: [stated.way], host, place: stated.place, needs, used };
-    needs.add('noSignIn');
-    const way = {
-      title: 'No sign-in',
-      fields: {},
-      auth: { kind: 'none' },
-      why: '',
-      headers: new Map(),
-      guesses: [],
-    };
-    return { id: 'none', ways: [way], host, place: null, needs, used };
-  }
-  const choices = authenticator.part('authenticators');
-  const names = authenticator.type === 'SelectiveAuthenticator' ? Object.keys(objectOf(authenticator)) : [];
-  const all = names.flatMap((name) => {
-    const one = choices?.part(name) ?? null;
-    return one === null ? [] : [{ title: titleOf(name), one }];
-  });
-  const stated =
-    all.length > 0 ? all : [{ title: titles.get(authenticator.type) ?? 'Credentials', one: authenticator }];
-  const ways = stated.map(({ title, one }) => readWay(title, one, { settings, host, needs, used }));
-  const id = JSON.stringify(ways.map(({ auth, why }) => auth ?? why));
-  return { id, ways, host, place: null, needs, used };
-}
-
-function objectOf(authenticator: Component): JsonObject {
-  const value = authenticator.get('authenticators');
-  return isJsonObject(value) ? value : {};
-}
-
-function titleOf(name: string): string {
-  const text = wordsOf(name).join(' ').slice(0, 60);
-  return text === '' ? 'Credentials' : `${text[0]?.toUpperCase()}${text.slice(1)}`;
+interface Reading {
+  readonly settings: Settings;
+  readonly fields: SignIn['fields'];
+  readonly host: Record<string, JsonValue>;
+  readonly used: Setting[];
+  readonly guesses: string[];
+  readonly needs: Set<Need>;
 }
 
 const titles = new Map([
@@ -73,24 +38,50 @@ const titles = new Map([
   ['SessionTokenAuthenticator', 'User and password'],
 ]);
 
-interface Reading {
-  readonly settings: Settings;
-  readonly fields: SignIn['fields'];
-  readonly host: Record<string, JsonValue>;
-  readonly guesses: string[];
-  readonly needs: Set<Need>;
-  readonly used: Setting[];
+/** Reads how a requester signs its requests. Each way that cannot be used has the reason in it. */
+export function readSigning(requester: Component, settings: Settings): Signing {
+  const shared = { settings, host: {}, used: [], needs: new Set<Need>() };
+  const authenticator = requester.part('authenticator');
+  if (authenticator === null || authenticator.type === 'NoAuth') {
+    const key = statedKey(requester, { ...shared, fields: {}, guesses: [] });
+    if (key === null) shared.needs.add('noSignIn');
+    const auth = key?.auth ?? { kind: 'none' };
+    const title = key === null ? 'No sign-in' : 'API key';
+    const way = { title, fields: key?.fields ?? {}, auth, why: '', headers: new Map(), guesses: [] };
+    return {
+      ...shared,
+      id: key === null ? 'none' : JSON.stringify(auth),
+      ways: [way],
+      place: key?.place ?? null,
+    };
+  }
+  const choices =
+    authenticator.type === 'SelectiveAuthenticator' ? objectIn(authenticator.get('authenticators')) : {};
+  const named = Object.keys(choices).map((name) => ({
+    title: sentence(name),
+    one: authenticator.part('authenticators')?.part(name),
+  }));
+  const alone = [{ title: titles.get(authenticator.type) ?? 'Credentials', one: authenticator }];
+  const ways = (named.length > 0 ? named : alone).flatMap(({ title, one }) =>
+    one === null || one === undefined ? [] : [readWay(title, one, { ...shared, fields: {}, guesses: [] })],
+  );
+  const id = JSON.stringify(ways.map(({ auth, why }) => auth ?? why));
+  return { ...shared, id, ways, place: null };
 }
 
-function readWay(title: string, one: Component, shared: Omit<Reading, 'fields' | 'guesses'>): SignIn {
-  const reading: Reading = { ...shared, fields: {}, guesses: [] };
+function sentence(name: string): string {
+  const text = wordsOf(name).join(' ').slice(0, 60);
+  return text === '' ? 'Credentials' : `${text[0]?.toUpperCase()}${text.slice(1)}`;
+}
+
+function readWay(title: string, one: Component, reading: Reading): SignIn {
   const { fields, guesses } = reading;
+  const way = { title, fields, headers: new Map<string, string>(), guesses };
   try {
-    const auth = authOf(one, reading);
-    return { title, fields, auth, why: '', headers: new Map(), guesses };
+    return { ...way, auth: authOf(one, reading), why: '' };
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    return { title, fields, auth: null, why: error.message, headers: new Map(), guesses };
+    return { ...way, auth: null, why: error.message };
   }
 }
 
@@ -100,12 +91,8 @@ function authOf(one: Component, reading: Reading): JsonObject {
     case 'BearerAuthenticator':
       return { kind: 'bearer', token: value('api_token') };
     case 'BasicHttpAuthenticator': {
-      const password = one.expression('password');
-      return {
-        kind: 'basic',
-        user: value('username'),
-        password: password === null ? { text: '' } : value('password'),
-      };
+      const password = one.expression('password') === null ? { text: '' } : value('password');
+      return { kind: 'basic', user: value('username'), password };
     }
     case 'ApiKeyAuthenticator':
       return apiKey(one, reading);
@@ -130,148 +117,115 @@ function valueOf(expression: Expression | null, at: Component, { settings, field
 }
 
 /** `Token {{ config.key }}`: the text before a value. */
-function prefixed(expression: Expression | null) {
-  const [first, ...rest] = expression?.kind === 'join' ? expression.parts : [];
-  const [value, ...more] = rest;
-  if (first?.kind !== 'value' || value === undefined || more.length > 1)
-    return { prefix: '', value: expression };
-  return {
-    prefix: plainText(first.value),
-    value: more.length === 0 ? value : ({ kind: 'join', parts: rest } as const),
-  };
+function prefixed(expression: Expression | null): {
+  readonly prefix?: string;
+  readonly value: Expression | null;
+} {
+  const [first, value, ...more] = expression?.kind === 'join' ? expression.parts : [];
+  if (first?.kind !== 'value' || value === undefined || more.length > 0) return { value: expression };
+  return { prefix: fixedText(first), value };
 }
 
 function apiKey(one: Component, reading: Reading): JsonObject {
   const option = one.part('inject_into');
-  const place: Place | null =
-    option === null
-      ? { where: 'header', name: sentText(one, 'header', reading) }
-      : placeOfOption(option, reading.settings);
+  const named: Place = { where: 'header', name: fixedText(one.expression('header')) };
+  const place = option === null ? named : placeOfOption(option, reading.settings);
   const { prefix, value } = prefixed(one.expression('api_token'));
   const key = { value: valueOf(value, one, reading) };
-  if (place?.where === 'query' && prefix === '') return { kind: 'query', name: place.name, ...key };
-  if (place?.where === 'header') {
-    return { kind: 'header', name: place.name, ...key, ...(prefix === '' ? {} : { prefix }) };
-  }
-  if (place?.where === 'body' && prefix === '') {
-    reading.needs.add('keyInBody');
-    return { kind: 'body', at: place.name, ...key };
-  }
-  return refuse('a key in this place', option ?? one);
+  if (place?.where === 'header' && place.name !== '')
+    return { kind: 'header', name: place.name, ...key, ...stated({ prefix }) };
+  if (place?.where === 'query' && prefix === undefined) return { kind: 'query', name: place.name, ...key };
+  if (place?.where !== 'body' || prefix !== undefined) return refuse('a key in this place', option ?? one);
+  reading.needs.add('keyInBody');
+  return { kind: 'body', at: place.name, ...key };
 }
 
-function sentText(one: Component, name: string, { settings }: Reading): string {
-  const expression = one.expression(name);
-  const sent = expression === null ? null : sentBy(expression, settings, one);
-  return sent?.kind === 'text' ? plainText(sent.value) : refuse(`a sign-in without ${name}`, one);
-}
-
-/** Names of the fields that a token request has by RFC 6749. */
-const usualNames = new Map([
-  ['access_token_name', 'access_token'],
-  ['client_id_name', 'client_id'],
-  ['client_secret_name', 'client_secret'],
-  ['refresh_token_name', 'refresh_token'],
-  ['grant_type_name', 'grant_type'],
-]);
+/** Names of the members of a token request by RFC 6749. */
+const usualNames = ['access_token', 'client_id', 'client_secret', 'refresh_token', 'grant_type'];
 
 function oauth(one: Component, reading: Reading): JsonObject {
   const { fields, guesses, needs } = reading;
-  for (const [name, usual] of usualNames) {
-    if ((one.text(name) ?? usual) !== usual) refuse(`${name} other than ${usual}`, one);
-  }
+  const strange = usualNames.find((name) => (one.text(`${name}_name`) ?? name) !== name);
+  if (strange !== undefined) refuse(`a name other than ${strange} in a token request`, one);
   if (one.get('profile_assertion') !== undefined) refuse('a token by a signed assertion', one);
-  const grant =
-    one.expression('grant_type') === null ? 'refresh_token' : sentText(one, 'grant_type', reading);
-  const style = tokenHeaders(one);
-  const client = {
+  const grant = fixedText(one.expression('grant_type')) || 'refresh_token';
+  const url = one.expression('token_refresh_endpoint') ?? refuse('a token request without an address', one);
+  const shared = {
     clientId: valueOf(one.expression('client_id'), one, reading),
     clientSecret: valueOf(one.expression('client_secret'), one, reading),
+    tokenUrl: writtenUrl([url], one, reading),
+    style: tokenStyle(one),
+    format: 'form',
   };
-  const shared = { ...client, tokenUrl: tokenUrl(one, reading), style, format: 'form' };
   const params = tokenParams(one, reading);
   const scope = listIn(one.get('scopes')).map(plainText).join(' ');
   if (grant === 'client_credentials') {
     return {
       kind: 'clientCredentials',
       ...shared,
+      ...stated({ params }),
       ...(scope === '' ? {} : { scope }),
-      ...filled({ params }),
     };
   }
   if (grant === 'password') {
     needs.add('passwordGrant');
-    const { username, password, ...others } = params;
+    const { username = '', password = '', ...others } = params;
     if (!isJsonObject(username) || !isJsonObject(password))
-      refuse('a token by a password that is not of the connector', one);
-    return {
-      kind: 'password',
-      ...shared,
-      user: username ?? {},
-      password: password ?? {},
-      ...filled({ params: others }),
-    };
+      refuse('a password that is not of the connector', one);
+    return { kind: 'password', ...shared, user: username, password, ...stated({ params: others }) };
   }
   if (grant !== 'refresh_token') refuse(`a token by the grant ${oneLine(grant, 40)}`, one);
-  const refresh = valueOf(one.expression('refresh_token'), one, reading);
-  const refreshToken =
-    textIn(refresh, 'field') ?? refuse('a refresh token that is not of the connector', one);
-  const kept = fields['access_token'] === undefined ? 'access_token' : 'access_token_2';
-  fields[kept] = { secret: true, required: false };
+  const refreshToken = textIn(valueOf(one.expression('refresh_token'), one, reading), 'field');
+  if (refreshToken === null) return refuse('a refresh token that is not of the connector', one);
+  const accessToken = fields['access_token'] === undefined ? 'access_token' : 'access_token_2';
+  fields[accessToken] = { secret: true, required: false };
   const all = scope === '' ? params : { ...params, scope };
   if (Object.keys(all).length > 0) needs.add('tokenParams');
   guesses.push('style');
   const rotates = one.part('refresh_token_updater') !== null;
-  return { kind: 'refresh', accessToken: kept, refreshToken, rotates, ...shared, ...filled({ params: all }) };
-}
-
-function filled(members: Readonly<Record<string, JsonObject>>): JsonObject {
-  return Object.fromEntries(Object.entries(members).filter(([, value]) => Object.keys(value).length > 0));
+  return { kind: 'refresh', accessToken, refreshToken, rotates, ...shared, ...stated({ params: all }) };
 }
 
 /** How the client identifies itself: by basic authentication where a header has it. */
-function tokenHeaders(one: Component): 'basic' | 'body' {
-  const headers = one.get('refresh_request_headers');
-  const names = Object.keys(isJsonObject(headers ?? null) ? (headers as JsonObject) : {});
-  const others = names.filter((name) => !/^(?:content-type|accept)$/i.test(name));
+function tokenStyle(one: Component): 'basic' | 'body' {
+  const headers = Object.entries(objectIn(one.get('refresh_request_headers')));
+  const others = headers.filter(([name]) => !/^(?:content-type|accept)$/i.test(name));
+  const [[name = '', value = ''] = [], ...more] = others;
   if (others.length === 0) return 'body';
-  const isBasic = others.length === 1 && /^authorization$/i.test(others[0] ?? '');
-  const text = JSON.stringify(headers);
-  if (isBasic && /Basic/.test(text) && /client_id/.test(text) && /client_secret/.test(text)) return 'basic';
-  return refuse('a token request with a header that is computed', one);
+  const text = expressionText(one.parse(plainText(value)));
+  const isBasic =
+    /^authorization$/i.test(name) && /Basic/.test(text) && /client_id.*client_secret/.test(text);
+  return isBasic && more.length === 0
+    ? 'basic'
+    : refuse('a token request with a header that is computed', one);
 }
 
 /** Additional members of the token request. */
-function tokenParams(one: Component, reading: Reading): Readonly<Record<string, JsonObject | string>> {
-  const body = one.get('refresh_request_body');
-  if (!isJsonObject(body ?? null)) return {};
-  const found: Record<string, JsonObject | string> = {};
-  // `as`: checked above.
-  for (const [name, value] of Object.entries(body as JsonObject)) {
-    if (['grant_type', 'client_id', 'client_secret', 'refresh_token'].includes(name)) continue;
-    const given = valueOf(one.parse(plainText(value)), one, reading);
-    found[name] = textIn(given, 'text') ?? given;
-  }
-  return found;
+function tokenParams(one: Component, reading: Reading): Readonly<Record<string, JsonValue>> {
+  const members = Object.entries(objectIn(one.get('refresh_request_body')));
+  const others = members.filter(([name]) => !usualNames.includes(name));
+  return Object.fromEntries(
+    others.map(([name, value]) => [name, textOrField(plainText(value), one, reading)]),
+  );
 }
 
-function tokenUrl(one: Component, reading: Reading): string {
-  const url = one.expression('token_refresh_endpoint');
-  return url === null ? refuse('a token request without an address', one) : writtenUrl(url, one, reading);
+function textOrField(text: string, at: Component, reading: Reading): JsonValue {
+  const value = valueOf(at.parse(text), at, reading);
+  return textIn(value, 'text') ?? value;
 }
 
 /** An address with names in its host only. */
-function writtenUrl(url: Expression, at: Component, { settings, host, used }: Reading): string {
-  const address = addressOf(url, settings, used, at);
+function writtenUrl(parts: readonly Expression[], at: Component, { settings, host, used }: Reading): string {
+  const address = addressOf(parts, settings, at);
   Object.assign(host, address.host);
-  const path = address.path.map((part) =>
-    part.kind === 'value'
-      ? plainText(part.value)
-      : refuse('an address of tokens with a value in its path', at),
-  );
-  const text = path.join('').replaceAll(/\/{2,}/g, '/');
-  if (text.includes('?')) refuse('an address of tokens with a query', at);
-  return `${address.baseUrl}${text}`;
+  used.push(...address.used);
+  const path = address.path.flatMap((part) => (part.kind === 'join' ? part.parts : [part]));
+  if (path.some((part) => part.kind !== 'value')) refuse('an address of tokens with a value in its path', at);
+  const text = path
+    .map(fixedText)
+    .join('')
+    .replaceAll(/\/{2,}/g, '/');
+  return text.includes('?') ? refuse('an address of tokens with a query', at) : `${address.baseUrl}${text}`;
 }
 
 /** A token by one call. */
@@ -281,81 +235,54 @@ function login(one: Component, reading: Reading): JsonObject {
   if (requester.isCustom || requester.type !== 'HttpRequester') refuse('a login of this type', requester);
   const inner = requester.part('authenticator');
   if (inner !== null && inner.type !== 'NoAuth') refuse('a login that is signed itself', inner);
-  const base = requester.expression('url_base') ?? requester.expression('url');
-  const path = requester.expression('path');
-  const parts = [base, path === null ? null : ({ kind: 'value', value: '/' } as const), path].filter(
-    (part) => part !== null,
-  );
-  const url = writtenUrl(
-    { kind: 'join', parts: parts.flatMap((part) => (part.kind === 'join' ? part.parts : [part])) },
-    requester,
-    reading,
-  );
   const token = listIn(one.get('session_token_path')).map(plainText).join('.');
   if (token === '') refuse('a login that does not say where its token is', one);
-  const sent =
-    requester.get('request_body_json') ??
-    requester.get('request_body_data') ??
-    requester.part('request_body')?.get('value');
-  if (sent !== undefined && !isJsonObject(sent)) refuse('a login whose body is no object', requester);
-  const values = Object.entries(isJsonObject(sent ?? null) ? (sent as JsonObject) : {}).map(
-    ([name, value]) => {
-      if (isJsonObject(value)) return refuse('a login whose body has objects in it', requester);
-      return [name, valueOf(requester.parse(plainText(value)), requester, reading)] as const;
-    },
-  );
-  const isForm =
-    requester.get('request_body_data') !== undefined ||
-    requester.part('request_body')?.type === 'RequestBodyUrlEncodedForm';
+  const values: Record<string, JsonValue> = {};
+  const isForm = readBody(requester, (members) => {
+    for (const [name, expression] of members) {
+      const value = valueOf(expression, requester, reading);
+      values[name] = textIn(value, 'text') ?? value;
+    }
+  });
   const use = one.part('request_authentication');
   const option = use?.part('inject_into') ?? null;
   const place = option === null ? null : placeOfOption(option, reading.settings);
   if (use?.type !== 'Bearer' && place?.where !== 'header')
     refuse('a token of a login in this place', use ?? one);
-  const lifetime = durationOf(one.text('expiration_duration') ?? '');
+  const lifetimeMs = durationOf(one.text('expiration_duration') ?? '') ?? undefined;
   return {
     kind: 'login',
-    url,
+    url: writtenUrl(urlOf(requester), requester, reading),
     method: (requester.text('http_method') ?? 'GET').toUpperCase(),
-    ...filled({ [isForm ? 'form' : 'body']: Object.fromEntries(values) }),
+    ...stated({ [isForm ? 'form' : 'body']: values }),
     token,
-    ...(place === null ? {} : { header: place.name }),
-    ...(lifetime === null ? {} : { lifetimeMs: lifetime }),
+    ...stated({ header: place?.name, lifetimeMs }),
   };
 }
 
 /** The length of an ISO 8601 duration of days, hours, minutes and seconds, in milliseconds. */
 export function durationOf(text: string): number | null {
-  const [, weeks = 0, days = 0, hours = 0, minutes = 0, seconds = 0] =
-    /^P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?$/
-      .exec(text)
-      ?.map((one) => Number(one ?? 0)) ?? [];
+  const parts = /^P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?$/.exec(text) ?? [];
+  const [weeks = 0, days = 0, hours = 0, minutes = 0, seconds = 0] = parts
+    .slice(1)
+    .map((one) => Number(one ?? 0));
   const ms = ((((weeks * 7 + days) * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000;
   return ms > 0 ? ms : null;
 }
 
 /** A secret of the connector that the file sends as a header or a parameter, without a sign-in. */
-function statedKey(requester: Component, settings: Settings) {
-  for (const [where, name] of [
-    ['header', 'request_headers'],
-    ['query', 'request_parameters'],
-  ] as const) {
-    const members = requester.get(name);
-    if (!isJsonObject(members ?? null)) continue;
-    for (const [key, value] of Object.entries(members as JsonObject)) {
-      const { prefix, value: expression } = prefixed(
-        typeof value === 'string' ? requester.parse(value) : null,
-      );
-      if (expression?.kind !== 'path' || expression.root !== 'config') continue;
-      const isKey = settings.isSecretAt(expression.steps) || key.toLowerCase() === 'authorization';
-      if (!isKey || (where === 'query' && prefix !== '')) continue;
-      const reading: Reading = { settings, fields: {}, host: {}, guesses: [], needs: new Set(), used: [] };
-      const field = valueOf(expression, requester, reading);
-      const auth = { kind: where, name: key, value: field, ...(prefix === '' ? {} : { prefix }) };
-      const { fields } = reading;
-      const way: SignIn = { title: 'API key', fields, auth, why: '', headers: new Map(), guesses: [] };
-      return { auth, way, place: { where, name: key } as const };
-    }
+function statedKey(requester: Component, reading: Reading) {
+  const members = [
+    ...Object.entries(objectIn(requester.get('request_headers'))).map((one) => ['header', ...one] as const),
+    ...Object.entries(objectIn(requester.get('request_parameters'))).map((one) => ['query', ...one] as const),
+  ];
+  for (const [where, name, text] of members) {
+    const { prefix, value } = prefixed(typeof text === 'string' ? requester.parse(text) : null);
+    if (value?.kind !== 'path' || value.root !== 'config' || (where === 'query' && prefix !== undefined))
+      continue;
+    if (!reading.settings.isSecretAt(value.steps) && name.toLowerCase() !== 'authorization') continue;
+    const auth = { kind: where, name, value: valueOf(value, requester, reading), ...stated({ prefix }) };
+    return { auth, fields: reading.fields, place: { where, name } };
   }
   return null;
 }

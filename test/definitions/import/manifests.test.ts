@@ -427,7 +427,7 @@ describe('a low-code manifest', () => {
         /^refused: an address that is not https .*\(HttpRequester, line \d+\)$/,
       ) as string,
       hosts: expect.stringMatching(
-        /^refused: a host that is not fixed \(HttpRequester, line \d+\)$/,
+        /^refused: a host that is not fixed \(slice\.host\) \(HttpRequester, line \d+\)$/,
       ) as string,
       jobs: expect.stringMatching(
         /^refused: a retriever of this type \(AsyncRetriever, line \d+\)$/,
