@@ -1,6 +1,6 @@
 // Its interpreter is never imported: templates are data here.
 import { parse, tokenize } from '@huggingface/jinja';
-import type { JsonObject, JsonValue } from '../../core/json.ts';
+import { isJsonArray, type JsonObject, type JsonValue } from '../../core/json.ts';
 import { listIn, oneLine, partIn, plainText, textIn } from './schemas.ts';
 
 /**
@@ -37,20 +37,44 @@ const roots = new Map([
 ]);
 
 const functions: ReadonlySet<string> = new Set([
-  ...['format_datetime', 'now_utc', 'today_utc', 'day_delta', 'duration', 'timestamp', 'str_to_datetime'],
-  ...['max', 'min', 'length', 'count', 'int', 'float', 'lower', 'upper', 'strip', 'trim', 'split', 'replace'],
-  ...[
-    'strftime',
-    'isoformat',
-    'hash',
-    'base64encode',
-    'urlencode',
-    'regex_search',
-    'tojson',
-    'last',
-    'first',
-  ],
-  ...['rstrip', 'lstrip', 'join', 'items', 'keys', 'values', 'list', 'round', 'slice', 'sanitize_url'],
+  'format_datetime',
+  'now_utc',
+  'today_utc',
+  'day_delta',
+  'duration',
+  'timestamp',
+  'str_to_datetime',
+  'max',
+  'min',
+  'length',
+  'count',
+  'int',
+  'float',
+  'lower',
+  'upper',
+  'strip',
+  'trim',
+  'split',
+  'replace',
+  'strftime',
+  'isoformat',
+  'hash',
+  'base64encode',
+  'urlencode',
+  'regex_search',
+  'tojson',
+  'last',
+  'first',
+  'rstrip',
+  'lstrip',
+  'join',
+  'items',
+  'keys',
+  'values',
+  'list',
+  'round',
+  'slice',
+  'sanitize_url',
 ]);
 
 const words = new Map<string, JsonValue>([
@@ -181,8 +205,9 @@ function convert(node: JsonValue | undefined, parameters: JsonObject, depth: num
       return binary(textIn(node, 'operator', 'value') ?? '', part('left'), part('right'));
     case 'UnaryExpression': {
       const inner = part('argument');
-      if (textIn(node, 'operator', 'value') === 'not')
+      if (textIn(node, 'operator', 'value') === 'not') {
         return inner.kind === 'other' ? inner : { kind: 'not', parts: [inner] };
+      }
       return inner.kind === 'value' && typeof inner.value === 'number'
         ? valueOf(-inner.value)
         : other('a sign before a value');
@@ -222,10 +247,12 @@ function choice(...parts: readonly [Expression, Expression, Expression]): Expres
 function member(object: Expression, step: Expression, parameters: JsonObject): Expression {
   if (object.kind === 'other') return object;
   const name = step.kind === 'value' ? step.value : null;
-  if (typeof name !== 'string' && typeof name !== 'number')
+  if (typeof name !== 'string' && typeof name !== 'number') {
     return step.kind === 'other' ? step : other('a member without a fixed name');
-  if (/^__|^(?:constructor|prototype)$/.test(String(name)))
+  }
+  if (/^__|^(?:constructor|prototype)$/.test(String(name))) {
     return other(`the member ${oneLine(String(name), 40)} of a value`);
+  }
   if (object.kind === 'path' && object.root === 'parameters') {
     const value = partIn(parameters, String(name)) ?? null;
     return typeof value === 'string' ? parseExpression(value, {}) : valueOf(value);
@@ -255,6 +282,14 @@ function binary(operator: string, left: Expression, right: Expression): Expressi
     (side) => side.kind === 'join' || (side.kind === 'value' && typeof side.value === 'string'),
   );
   if (operator === '~' || (operator === '+' && isText)) return joined([left, right]);
+  if (
+    operator === '+' &&
+    left.kind === 'value' &&
+    right.kind === 'value' &&
+    [left, right].every(({ value }) => isJsonArray(value))
+  ) {
+    return valueOf([...listIn(left, 'value'), ...listIn(right, 'value')]);
+  }
   if (/^[+*/%-]/.test(operator)) return { kind: 'call', name: operator, parts: [left, right] };
   return { kind: 'compare', operator, parts: [left, right] };
 }
@@ -313,8 +348,9 @@ export function expressionText(expression: Expression): string {
 /** The variables that an expression reads. */
 export function rootsOf(expression: Expression): ReadonlySet<string> {
   if (expression.kind === 'path') return new Set([expression.root]);
-  if (expression.kind === 'call' && /^(?:now_utc|today_utc|day_delta)$/.test(expression.name))
+  if (expression.kind === 'call' && /^(?:now_utc|today_utc|day_delta)$/.test(expression.name)) {
     return new Set(['clock']);
+  }
   return new Set(
     'parts' in expression
       ? expression.parts.flatMap((part) => [...rootsOf(part)])

@@ -61,7 +61,7 @@ export function tableOfManifests(files: readonly string[]) {
 /** The reason without the names and lines that differ from file to file. */
 function reasonOf(why: string): string {
   const type = /\((\w+), line [^)]*\)$/.exec(why)?.[1];
-  if (/^its parent /.test(why)) return 'its parent cannot be read';
+  if (why.startsWith('its parent ')) return 'its parent cannot be read';
   const kind = why
     .replace(/ \(.*$/s, '')
     .replace(/: .*$/s, '')
@@ -106,13 +106,15 @@ function readable(judged: ReadonlyMap<string, StreamOutcome>): ReadonlyMap<strin
 function writeManifest(manifest: Manifest, title: string, plans: readonly StreamPlan[]) {
   const { name, version, sha256, file } = manifest;
   const comments: Comment[] = plans.flatMap((plan) => plan.comments);
-  for (const { at, text } of plans.flatMap(({ open }) => open))
+  for (const { at, text } of plans.flatMap(({ open }) => open)) {
     comments.push({ at, text: oneLine(`TODO ${text}`, 300) });
+  }
   const { signing, baseUrl } = mainPlan(plans);
   const used = signing.ways.filter(({ auth }) => auth !== null);
   for (const { title: way, guesses } of used) {
-    if (guesses.length > 0)
+    if (guesses.length > 0) {
       comments.push({ at: ['upstream', 'auth', way], text: `${guesses.join(', ')} # guessed` });
+    }
   }
   const needed = new Map<string, Setting>();
   for (const setting of [...plans.flatMap((plan) => plan.used), ...signing.used]) {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { basename, dirname } from 'node:path';
 import { isJsonArray, isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../core/json.ts';
-import { ProblemsError } from '../../core/problems.ts';
+import type { ProblemsError } from '../../core/problems.ts';
 import { readText, type YamlPath } from '../read-yaml.ts';
 import { parseExpression, type Expression } from './expressions.ts';
 import { listIn, objectIn, oneLine, partIn, plainText, textIn, wordsOf } from './schemas.ts';
@@ -252,21 +252,24 @@ function checkReferences(root: JsonObject, problem: (at: YamlPath, message: stri
   const sizes = new Map<JsonValue, number>();
   const open = new Set<JsonValue>();
   const sizeOf = (value: JsonValue, at: YamlPath, depth: number): number => {
-    if (depth > mostDepth)
+    if (depth > mostDepth) {
       throw problem(at, `expected at most ${mostDepth} levels, with references followed`);
+    }
     if (typeof value === 'string') {
       if (!value.startsWith('#/')) return 1;
       const target = targetOf(root, value);
-      if (target === null)
+      if (target === null) {
         throw problem(at, `expected a part of this file, there is no ${oneLine(value, 100)}`);
+      }
       // A text that leads to itself is no object that could be open.
       return sizeOf(target.value, at, depth + 1);
     }
     if (typeof value !== 'object' || value === null) return 1;
     const known = sizes.get(value);
     if (known !== undefined) return known;
-    if (open.has(value))
+    if (open.has(value)) {
       throw problem(at, 'expected no part that leads back to itself: references form a circle');
+    }
     open.add(value);
     let size = 1;
     for (const [name, one] of Object.entries(value)) {

@@ -80,8 +80,9 @@ function sizeOf(paginator: Component, strategy: Component, request: Request, set
   // Public files name an option after a value that no connector has, where they want none.
   const isNameless = option?.expression('field_name')?.kind === 'path';
   const place = option === null || isNameless ? null : placeOfOption(option, settings);
-  if (place === null || (stated === null && strategy.type === 'CursorPagination'))
+  if (place === null || (stated === null && strategy.type === 'CursorPagination')) {
     return { param: null, max, isGuessed };
+  }
   return { param: request.params.add(place, { type: 'integer', max }), max, isGuessed };
 }
 
@@ -116,8 +117,9 @@ function positionBy(value: Expression | null): Position {
   if (value === null) return { kind: 'other', why: 'no cursor_value' };
   const text = expressionText(value);
   const other = { kind: 'other', why: text } as const;
-  if (value.kind === 'or')
+  if (value.kind === 'or') {
     return value.parts.slice(1).every(isNothing) ? positionBy(value.parts[0] ?? null) : other;
+  }
   if (value.kind === 'if') {
     // A test for the end of the listing: without its value there is no next page anyway.
     const [, yes, no] = value.parts;
@@ -138,8 +140,9 @@ function positionBy(value: Expression | null): Position {
   if (['int', 'urlencode', 'strip', 'trim'].includes(value.name)) return positionBy(inner);
   const [, place, step] =
     /^\+\((?:int\()?response\.([\w.]+)\)?, (?:int\()?(\d+|response\.[\w.]+)\)*$/.exec(text) ?? [];
-  if (place !== undefined)
+  if (place !== undefined) {
     return { kind: 'count', place, step: Number.isNaN(Number(step)) ? null : Number(step) };
+  }
   // `response.next.split('cursor=')[1].split('&')[0]`, `regex_search('cursor=([^&]+)')`
   const [, address] =
     /^(?:(?:part|split|regex_search|last|first)\()+response\.([@\w.-]+)[,)]/.exec(text) ?? [];

@@ -52,8 +52,9 @@ export function readRecords(stream: Component, settings: Settings) {
   /** Where the value at a path of a record is. `role`: what it is needed for. */
   const reach = (path: readonly string[], role: string): Reached => {
     const place = path.join('.');
-    if (changed !== null)
+    if (changed !== null) {
       return { kind: 'other', why: `custom code that may change the ${role}`, at: changed };
+    }
     const made = added.get(place);
     if (made !== undefined) return reachAdded(made, place, settings, column);
     if (renamed !== null && /[^a-z]/.test(place)) {
@@ -66,15 +67,17 @@ export function readRecords(stream: Component, settings: Settings) {
     const dotted = path.join('.');
     if (path.length > 1) {
       const name = columnName(path.join('_'));
-      if (name === null)
+      if (name === null) {
         return { kind: 'other', why: `a path that no column can be named after (${dotted})`, at: stream };
+      }
       return { kind: 'field', name, type: typeAt(stream, path), path: dotted };
     }
     const known = fields.get(first);
     if (known !== undefined) return { kind: 'field', ...known, path: null };
     const name = columnName(first);
-    if (name === null)
+    if (name === null) {
       return { kind: 'other', why: `a field that no column can be named after (${first})`, at: stream };
+    }
     if (name !== first) rename.set(first, name);
     fields.set(first, { name, type: 'any' });
     return { kind: 'field', name, type: 'any', path: null };
@@ -86,8 +89,9 @@ export function readRecords(stream: Component, settings: Settings) {
     /** The field that only holds this value of the partition. */
     nameOfPartition: (partition: string): string | null => {
       for (const [place, { value }] of added) {
-        if (value.kind === 'path' && value.root === 'slice' && value.steps.join('.') === partition)
+        if (value.kind === 'path' && value.root === 'slice' && value.steps.join('.') === partition) {
           return place;
+        }
       }
       return null;
     },
@@ -116,13 +120,15 @@ function reachAdded(
     if (found.kind !== 'field' || path.length === 1) return found;
     return { ...found, name: columnName(place) ?? found.name };
   }
-  if (value.kind === 'value' || (value.kind === 'path' && value.root === 'config'))
+  if (value.kind === 'value' || (value.kind === 'path' && value.root === 'config')) {
     return { kind: 'constant' };
+  }
   if (holdsCall(value, /^(?:now_utc|today_utc|hash|day_delta)$/)) return { kind: 'madeUp' };
   try {
     const sent = sentBy(value, settings, at);
-    if (sent.kind === 'partition' && sent.part === null)
+    if (sent.kind === 'partition' && sent.part === null) {
       return { kind: 'partition', name: sent.name, above: sent.above };
+    }
     if (sent.kind === 'bound') return { kind: 'bound', bound: sent.bound };
     if (sent.kind === 'setting') return { kind: 'constant' };
   } catch (error) {
@@ -185,11 +191,13 @@ interface RecordsFound {
 /** Reads where an answer has its records. */
 export function readPlace(selector: Component): RecordsFound {
   const extractor = selector.part('extractor') ?? refuse('a selector without an extractor', selector);
-  if (extractor.isCustom || extractor.type !== 'DpathExtractor')
+  if (extractor.isCustom || extractor.type !== 'DpathExtractor') {
     refuse('an extractor of this type', extractor);
+  }
   const path = fixedTexts(extractor, 'field_path');
-  if (path.some((name) => name.includes('.')))
+  if (path.some((name) => name.includes('.'))) {
     refuse('a place of the records with a dot in a name', extractor);
+  }
   const found = { open: null, needs: [] };
   const wildcards = path.filter((name) => name === '*').length;
   if (wildcards === 0) return { ...found, records: path.join('.'), text: path.join('.') };
@@ -263,16 +271,18 @@ function conditionOf(part: Expression, filtering: Filtering): JsonObject | null 
   }
   if (right.kind !== 'value') return computed();
   const isScalar = (value: JsonValue): boolean => ['string', 'number', 'boolean'].includes(typeof value);
-  if (!part.operator.endsWith('in'))
+  if (!part.operator.endsWith('in')) {
     return isScalar(right.value) ? { field, value: right.value, ...not } : computed();
+  }
   const values = listIn(right, 'value').filter(isScalar);
   return values.length > 0 ? { field, values, ...not } : computed();
 }
 
 /** The field of a record that a filter reads, or the dotted path in one. */
 function fieldOf(left: Expression, records: Records, filter: Component): string {
-  if (left.kind !== 'path' || left.root !== 'record')
+  if (left.kind !== 'path' || left.root !== 'record') {
     return refuse(`a filter that is computed (${expressionText(left)})`, filter);
+  }
   const [first = '', ...rest] = left.steps.map(String);
   const found = records.reach(rest.length === 0 ? [first] : [first, ...rest], 'filter');
   if (found.kind !== 'field') return refuse('a filter of a field that is computed', filter);

@@ -43,8 +43,9 @@ export function readRequest(requester: Component, settings: Settings, signed: Pl
       else if (isJsonArray(sent.value) && where === 'query') {
         fixed.set(params.add(place, { type: 'array' }), sent.value.map(plainText));
       } else if (isJsonObject(sent.value)) refuse(`a value of ${name} that is no text`, at);
-      else if (plainText(sent.value) !== '' && !ownHeaders.has(name.toLowerCase()))
+      else if (plainText(sent.value) !== '' && !ownHeaders.has(name.toLowerCase())) {
         given[where][name] = plainText(sent.value);
+      }
       return '';
     }
     if (sent.kind === 'setting') {
@@ -61,8 +62,9 @@ export function readRequest(requester: Component, settings: Settings, signed: Pl
     return `{${param}}`;
   };
   const putAll = (where: Place['where'], members: readonly (readonly [string, Expression])[]): void => {
-    for (const [name, expression] of members)
+    for (const [name, expression] of members) {
       put({ where, name }, sentBy(expression, settings, requester), requester);
+    }
   };
 
   const written = writePath(address.path, (expression, name) => {
@@ -102,8 +104,9 @@ export function urlOf(requester: Component): readonly Expression[] {
   const base = requester.expression('url_base') ?? requester.expression('url');
   const path = requester.expression('path');
   if (base === null) return refuse('a request without an address', requester);
-  for (const part of [base, path])
+  for (const part of [base, path]) {
     if (part?.kind === 'other') refuse(`an address that is computed (${part.why})`, requester);
+  }
   return path === null ? [base] : [base, { kind: 'value', value: '/' }, path];
 }
 
@@ -142,8 +145,9 @@ function membersOf(requester: Component, name: string): readonly (readonly [stri
       ]);
   }
   const whole = requester.parse(plainText(value));
-  if (whole.kind !== 'value' || isJsonArray(value))
+  if (whole.kind !== 'value' || isJsonArray(value)) {
     return refuse(`${name} that are computed as a whole`, requester);
+  }
   return [...new URLSearchParams(plainText(value))].map(([key, one]) => [key, { kind: 'value', value: one }]);
 }
 
@@ -154,16 +158,18 @@ export function readBody(
 ): boolean {
   const stated = requester.part('request_body');
   const kind = stated?.type ?? 'RequestBodyJsonObject';
-  if (stated !== null && !/^RequestBody(?:JsonObject|GraphQL|UrlEncodedForm)$/.test(kind))
+  if (stated !== null && !/^RequestBody(?:JsonObject|GraphQL|UrlEncodedForm)$/.test(kind)) {
     refuse('a body of this type', stated);
+  }
   const isForm = kind === 'RequestBodyUrlEncodedForm' || requester.get('request_body_data') !== undefined;
   const data =
     stated?.get('value') ?? requester.get('request_body_json') ?? requester.get('request_body_data') ?? {};
   const walk = (value: JsonValue, at: readonly string[]): void => {
     if (isJsonObject(value) && (at.length === 0 || Object.keys(value).length > 0)) {
       for (const [name, one] of Object.entries(value)) {
-        if (name.includes('.') || at.length > 20)
+        if (name.includes('.') || at.length > 20) {
           refuse(`a member of the body with a dot in its name (${name})`, requester);
+        }
         if (name !== '$parameters') walk(one, [...at, name]);
       }
       return;
@@ -182,8 +188,9 @@ function withoutBigints(_name: string, value: unknown): unknown {
 }
 
 function parsedBody(text: string, isForm: boolean, requester: Component): JsonObject {
-  if (requester.parse(text).kind !== 'value')
+  if (requester.parse(text).kind !== 'value') {
     return refuse('a body that a template writes as a whole', requester);
+  }
   if (isForm || text === '') return Object.fromEntries(new URLSearchParams(text));
   try {
     // `as`: a text in JSON has JSON.

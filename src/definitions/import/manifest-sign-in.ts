@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
-import { expressionText, fixedText, type Expression } from './expressions.ts';
+import { fixedText, type Expression } from './expressions.ts';
 import type { Component } from './manifest-file.ts';
 import type { Need } from './manifest-language.ts';
 import { placeOfOption, readBody, urlOf, type Place } from './manifest-request.ts';
@@ -132,8 +132,9 @@ function apiKey(one: Component, reading: Reading): JsonObject {
   const place = option === null ? named : placeOfOption(option, reading.settings);
   const { prefix, value } = prefixed(one.expression('api_token'));
   const key = { value: valueOf(value, one, reading) };
-  if (place?.where === 'header' && place.name !== '')
+  if (place?.where === 'header' && place.name !== '') {
     return { kind: 'header', name: place.name, ...key, ...stated({ prefix }) };
+  }
   if (place?.where === 'query' && prefix === undefined) return { kind: 'query', name: place.name, ...key };
   if (place?.where !== 'body' || prefix !== undefined) return refuse('a key in this place', option ?? one);
   reading.needs.add('keyInBody');
@@ -170,8 +171,9 @@ function oauth(one: Component, reading: Reading): JsonObject {
   if (grant === 'password') {
     needs.add('passwordGrant');
     const { username = '', password = '', ...others } = params;
-    if (!isJsonObject(username) || !isJsonObject(password))
+    if (!isJsonObject(username) || !isJsonObject(password)) {
       refuse('a password that is not of the connector', one);
+    }
     return { kind: 'password', ...shared, user: username, password, ...stated({ params: others }) };
   }
   if (grant !== 'refresh_token') refuse(`a token by the grant ${oneLine(grant, 40)}`, one);
@@ -190,11 +192,12 @@ function oauth(one: Component, reading: Reading): JsonObject {
 function tokenStyle(one: Component): 'basic' | 'body' {
   const headers = Object.entries(objectIn(one.get('refresh_request_headers')));
   const others = headers.filter(([name]) => !/^(?:content-type|accept)$/i.test(name));
-  const [[name = '', value = ''] = [], ...more] = others;
-  if (others.length === 0) return 'body';
-  const text = expressionText(one.parse(plainText(value)));
+  const [first, ...more] = others;
+  if (first === undefined) return 'body';
+  const [name, value] = first;
+  const text = plainText(value);
   const isBasic =
-    /^authorization$/i.test(name) && /Basic/.test(text) && /client_id.*client_secret/.test(text);
+    /^authorization$/i.test(name) && /Basic/.test(text) && /client_id.*client_secret/s.test(text);
   return isBasic && more.length === 0
     ? 'basic'
     : refuse('a token request with a header that is computed', one);
@@ -247,8 +250,9 @@ function login(one: Component, reading: Reading): JsonObject {
   const use = one.part('request_authentication');
   const option = use?.part('inject_into') ?? null;
   const place = option === null ? null : placeOfOption(option, reading.settings);
-  if (use?.type !== 'Bearer' && place?.where !== 'header')
+  if (use?.type !== 'Bearer' && place?.where !== 'header') {
     refuse('a token of a login in this place', use ?? one);
+  }
   const lifetimeMs = durationOf(one.text('expiration_duration') ?? '') ?? undefined;
   return {
     kind: 'login',
@@ -278,8 +282,9 @@ function statedKey(requester: Component, reading: Reading) {
   ];
   for (const [where, name, text] of members) {
     const { prefix, value } = prefixed(typeof text === 'string' ? requester.parse(text) : null);
-    if (value?.kind !== 'path' || value.root !== 'config' || (where === 'query' && prefix !== undefined))
+    if (value?.kind !== 'path' || value.root !== 'config' || (where === 'query' && prefix !== undefined)) {
       continue;
+    }
     if (!reading.settings.isSecretAt(value.steps) && name.toLowerCase() !== 'authorization') continue;
     const auth = { kind: where, name, value: valueOf(value, requester, reading), ...stated({ prefix }) };
     return { auth, fields: reading.fields, place: { where, name } };

@@ -175,11 +175,13 @@ function planStream(given: Component, entity: string, context: Context): StreamP
   const { stream, retriever, requester, selector } = partsOf(given);
   const signing = readSigning(requester, settings);
   if (signing.ways.every(({ auth }) => auth === null)) throw new Refusal(signing.ways[0]?.why);
-  if (signing.id !== main.signing && signing.id !== 'none')
+  if (signing.id !== main.signing && signing.id !== 'none') {
     refuse('a sign-in other than that of most streams', requester);
+  }
   const request = readRequest(requester, settings, signing.place);
-  if (request.baseUrl !== main.baseUrl)
+  if (request.baseUrl !== main.baseUrl) {
     refuse(`an address other than ${main.baseUrl}, that of most streams`, requester);
+  }
   const records = readRecords(stream, settings);
   const place = readPlace(selector);
   const filters = readFilter(selector, records, settings);
@@ -319,8 +321,9 @@ function valueOfParent(use: PartitionUse, { plan, at, name, field }: Extract<Sou
   const extra = /^extra_fields\.(.+)$/.exec(use.name)?.[1];
   if (extra === undefined && use.name !== name) return null;
   const found = plan.records.reach(extra === undefined ? field : extra.split('.'), 'value for its children');
-  if (found.kind === 'partition')
+  if (found.kind === 'partition') {
     return kept(found.name) ?? refuse(`a value of ${plan.entity} that it does not keep`, at);
+  }
   if (found.kind !== 'field') {
     return found.kind === 'other'
       ? refuse(found.why, found.at)
@@ -371,8 +374,9 @@ function keyOf(stream: Component, records: Records, links: Links, changes: Chang
       }
       case 'field': {
         const { name, type } = found;
-        if (['object', 'array', 'boolean'].includes(type))
+        if (['object', 'array', 'boolean'].includes(type)) {
           refuse(`a key by ${name}, which is of type ${type}`, stream);
+        }
         if (type === 'any') unknown.push(name);
         types[name] = type === 'number' || type === 'integer' ? 'integer' : 'string';
         if (found.path !== null) columnsAt[name] = found.path;

@@ -93,12 +93,14 @@ function shapesIn(spec: JsonObject) {
     for (const [name, one] of Object.entries(objectIn(schema, 'properties'))) {
       const place = [...above, name].join('.');
       if (!isJsonObject(one)) continue;
-      if (!found.has(place))
+      if (!found.has(place)) {
         found.set(place, { schema: one, isRequired: textsIn(schema, 'required').includes(name) });
+      }
       add(one, [...above, name], depth + 1);
     }
-    for (const one of [...listIn(schema, 'oneOf'), ...listIn(schema, 'anyOf')])
+    for (const one of [...listIn(schema, 'oneOf'), ...listIn(schema, 'anyOf')]) {
       add(objectIn(one), above, depth + 1);
+    }
   };
   add(spec, [], 0);
   return found;
@@ -175,7 +177,10 @@ function read(expression: Expression, settings: Settings, at: Component): Sent |
     }
     case 'call':
       return readCall(expression.name, expression.parts, settings, at);
-    default:
+    case 'and':
+    case 'compare':
+    case 'not':
+    case 'other':
       return null;
   }
 }
@@ -337,15 +342,17 @@ function hostName(part: Expression, isWhole: boolean, settings: Settings, at: Co
       return { value, host, path };
     });
     const path = parts[0]?.path ?? '';
-    if (parts.some((one) => one.host === '' || one.path !== path))
+    if (parts.some((one) => one.host === '' || one.path !== path)) {
       refuse('addresses to choose from that differ in more than the host', at);
+    }
     const map = Object.fromEntries(parts.map(({ value, host }) => [value, host]));
     return { setting: table.setting, host: { from: [{ field: table.setting.name }], map }, path };
   }
   const isBare = part.kind === 'call' && /^(?:r?strip|replace|trim|sanitize_url)$/.test(part.name);
   const inner = isBare ? (part.parts[0] ?? part) : part;
-  if ([...rootsOf(inner)].join() !== 'config')
+  if ([...rootsOf(inner)].join() !== 'config') {
     refuse(`a host that is not fixed (${expressionText(inner)})`, at);
+  }
   const sent = sentBy(inner, settings, at);
   if (sent.kind !== 'setting') return refuse(`a host that is computed (${expressionText(inner)})`, at);
   const { setting, suffix } = sent;
@@ -355,8 +362,9 @@ function hostName(part: Expression, isWhole: boolean, settings: Settings, at: Co
       /^https?:/.test(one) ? one.replace(/^https?:\/\/[^/]*/, '').replace(/\/$/, '') : '',
     ),
   );
-  if (paths.size > 1)
+  if (paths.size > 1) {
     refuse(`addresses with several paths in ${setting.name}, of which only the host is used`, at);
+  }
   const isLabel =
     setting.values.length > 0 && setting.values.every((one) => /^[a-z0-9][a-z0-9.-]*$/.test(one));
   const choices = setting.values.map((one) => one.replaceAll('.', String.raw`\.`)).join('|');
@@ -376,8 +384,9 @@ function tableOf(expression: Expression, settings: Settings, at: Component) {
       test?.kind === 'compare' && test.operator === '=='
         ? test.parts
         : [test, { kind: 'value', value: true } as const];
-    if (left?.kind !== 'path' || left.root !== 'config' || right.kind !== 'value' || yes?.kind !== 'value')
+    if (left?.kind !== 'path' || left.root !== 'config' || right.kind !== 'value' || yes?.kind !== 'value') {
       return null;
+    }
     if (by !== null && by.join('.') !== left.steps.join('.')) return null;
     by = left.steps;
     map[plainText(right.value)] = fixedText(yes);

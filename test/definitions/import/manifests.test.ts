@@ -94,8 +94,9 @@ describe('a low-code manifest', () => {
         mails: { ...made, stream: added('made', "{{ format_datetime(now_utc(), '%Y') }}-{{ record.id }}") },
       }),
     );
-    for (const name of ['clicks', 'views', 'mails'])
+    for (const name of ['clicks', 'views', 'mails']) {
       expect(entity(name)).toMatchObject({ key: 'none', deletes: 'never' });
+    }
   });
 
   it('takes a key at a path, and one that a field of the partition is made of', ({ folder }) => {

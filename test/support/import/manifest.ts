@@ -96,8 +96,9 @@ export function convert(folder: string, text: string) {
     const one = judged.get(name);
     const isReadable = one?.kind === 'converted' && ![...one.plan.needs].some((need) => missing.has(need));
     const isBelow = outcome.kind === 'refused' && outcome.why.startsWith('its parent');
-    if (isReadable && !isBelow)
+    if (isReadable && !isBelow) {
       expect({ name, outcome }).toMatchObject({ name, outcome: { kind: 'converted' } });
+    }
   }
   // `as`: what an import writes.
   const data = (parseYaml('written.yaml', definition).data ?? {}) as Json;
