@@ -312,6 +312,7 @@ export const homesOfLibraries: Readonly<Record<string, readonly string[]>> = {
   commander: ['cli'],
   'cron-parser': ['settings'],
   re2js: ['definitions'],
+  '@huggingface/jinja': ['definitions'],
   pino: ['telemetry'],
   nodemailer: ['notify'],
   '@modelcontextprotocol/server': ['mcp'],

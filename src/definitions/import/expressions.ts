@@ -183,11 +183,36 @@ function convert(node: JsonValue | undefined, parameters: JsonObject, depth: num
         parameters,
       );
     }
+    default:
+      return convertOperation({
+        node,
+        type,
+        part,
+        parts,
+        convert: (one) => convert(one, parameters, depth + 1),
+        parameters,
+      });
+  }
+}
+
+interface Operation {
+  readonly node: JsonValue | undefined;
+  readonly type: string;
+  /** Converts a member of the node, a list of them, and any node below it. */
+  readonly part: (name: string) => Expression;
+  readonly parts: (name: string) => readonly Expression[];
+  readonly convert: (node: JsonValue | undefined) => Expression;
+  readonly parameters: JsonObject;
+}
+
+/** Calls, filters, signs, tests and choices. */
+function convertOperation({ node, type, part, parts, convert: inner, parameters }: Operation): Expression {
+  switch (type) {
     case 'CallExpression': {
       const callee = partIn(node, 'callee');
       if (textIn(callee, 'type') === 'Identifier') return call(textIn(callee, 'value') ?? '', parts('args'));
       const name = textIn(callee, 'property', 'value') ?? '';
-      const object = convert(partIn(callee, 'object'), parameters, depth + 1);
+      const object = inner(partIn(callee, 'object'));
       if (name !== 'get') return call(name, [object, ...parts('args')]);
       const [step = valueOf(null), fallback = valueOf(null)] = parts('args');
       return either('or', member(object, step, parameters), fallback);
@@ -196,7 +221,7 @@ function convert(node: JsonValue | undefined, parameters: JsonObject, depth: num
       const filter = partIn(node, 'filter');
       const isCall = textIn(filter, 'type') === 'CallExpression';
       const name = textIn(filter, ...(isCall ? ['callee', 'value'] : ['value'])) ?? '';
-      const args = isCall ? listIn(filter, 'args').map((one) => convert(one, parameters, depth + 1)) : [];
+      const args = isCall ? listIn(filter, 'args').map((one) => inner(one)) : [];
       return name === 'default'
         ? either('or', part('operand'), args[0] ?? valueOf(''))
         : call(name, [part('operand'), ...args]);
@@ -204,12 +229,12 @@ function convert(node: JsonValue | undefined, parameters: JsonObject, depth: num
     case 'BinaryExpression':
       return binary(textIn(node, 'operator', 'value') ?? '', part('left'), part('right'));
     case 'UnaryExpression': {
-      const inner = part('argument');
+      const operand = part('argument');
       if (textIn(node, 'operator', 'value') === 'not') {
-        return inner.kind === 'other' ? inner : { kind: 'not', parts: [inner] };
+        return operand.kind === 'other' ? operand : { kind: 'not', parts: [operand] };
       }
-      return inner.kind === 'value' && typeof inner.value === 'number'
-        ? valueOf(-inner.value)
+      return operand.kind === 'value' && typeof operand.value === 'number'
+        ? valueOf(-operand.value)
         : other('a sign before a value');
     }
     case 'TestExpression': {

@@ -105,7 +105,8 @@ function byPage(pageParam: string, first: number, size: Size): PagingFound {
 
 /** What asks for the next page. `place`: a path of the answer or of a record, or the name of a header. */
 type Position =
-  | { readonly kind: 'token' | 'header' | 'record'; readonly place: string }
+  | { readonly kind: 'token' | 'header'; readonly place: string }
+  | { readonly kind: 'record'; readonly place: string }
   | { readonly kind: 'link' }
   /** A parameter of an address in the answer. */
   | { readonly kind: 'inAddress'; readonly place: string; readonly param: string }
@@ -207,30 +208,39 @@ function byCursor({ strategy, request, param, size, isRoot, position }: Walk): P
       const paging = { kind: 'cursor', token: { header: position.place }, ...ofFlag };
       return { ...shared, pagination: token, metadata: doneAt, paging, summary: 'pages by token' };
     }
+    case 'other':
+      return refuse(`a next page that is computed (${position.why})`, strategy);
+    default:
+      return byMember(position, token, flagsAt, { ...shared, sizing: size }, needed());
+  }
+}
+
+/** A part of an address, the last record, or a number of the answer asks for the next page. */
+function byMember(
+  position: Extract<Position, { kind: 'inAddress' | 'record' | 'count' }>,
+  { kind, ...token }: JsonObject,
+  metadata: JsonObject,
+  { sizing, ...shared }: PagingFound & { readonly sizing: Size },
+  tokenParam: string,
+): PagingFound {
+  switch (position.kind) {
     case 'inAddress': {
       const tokenKeys = [{ key: tokenKey, param: position.param }];
-      const metadata = { [tokenKey]: position.place, ...flagsAt };
-      const pagination = { ...token, tokenParam: needed(), tokenKeys };
-      return { ...shared, pagination, metadata, summary: 'pages by a token in the next address' };
+      const pagination = { kind: kind ?? '', ...token, tokenParam, tokenKeys };
+      const all = { [tokenKey]: position.place, ...metadata };
+      return { ...shared, pagination, metadata: all, summary: 'pages by a token in the next address' };
     }
     case 'record': {
-      const pagination = {
-        kind: 'lastRecord',
-        tokenParam: needed(),
-        field: position.place,
-        ...flags,
-        ...sized,
-      };
-      return { ...shared, pagination, metadata: flagsAt, summary: 'pages by the last record' };
+      const { tokenKeys: _, ...flags } = token;
+      const pagination = { kind: 'lastRecord', ...flags, tokenParam, field: position.place };
+      return { ...shared, pagination, metadata, summary: 'pages by the last record' };
     }
     case 'count': {
       const { place, step } = position;
-      if (step !== 1) return byOffset(needed(), { ...size, max: step ?? size.max });
-      const todo = `write the number of the first page: the file adds 1 to ${place} of each answer`;
-      return { ...byPage(needed(), 1, size), open: todo };
+      if (step !== 1) return byOffset(tokenParam, { ...sizing, max: step ?? sizing.max });
+      const open = `write the number of the first page: the file adds 1 to ${place} of each answer`;
+      return { ...byPage(tokenParam, 1, sizing), open };
     }
-    case 'other':
-      return refuse(`a next page that is computed (${position.why})`, strategy);
   }
 }
 

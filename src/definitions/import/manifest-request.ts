@@ -215,7 +215,7 @@ interface Param {
 function openParams(method: string) {
   const params: Param[] = [];
   return {
-    /** The name of the parameter at a place, which takes one only. `hint`: the name in a path, and the second choice. */
+    /** The name of the parameter at a place, which takes one only. `hint`: its name in a path, or a second choice. */
     add: (
       place: Place,
       more: { type?: Param['type']; isRequired?: boolean; hint?: string | null; max?: number } = {},
