@@ -34,7 +34,7 @@ export function draftManifest(manifest: Manifest) {
   };
 }
 
-/** What would become of these files: the results of each, and the reasons of refusals, the most frequent first. */
+/** The results of importing each of these files, and the reasons of refusals, the most frequent first. */
 export function tableOfManifests(files: readonly string[]) {
   const counts = new Map<string, number>();
   const manifests = files.map((file) => {

@@ -13,7 +13,7 @@ export interface PagingFound {
   /** The member `paging` of the request; null: it needs none. */
   readonly paging: JsonObject | null;
   readonly guesses: readonly string[];
-  /** What a person has to confirm. */
+  /** The question that a person has to answer; null: there is none. */
   readonly open: string | null;
   readonly summary: string;
   readonly needs: readonly Need[];
@@ -103,7 +103,7 @@ function byPage(pageParam: string, first: number, size: Size): PagingFound {
   return { ...single, pagination, guesses: sizeGuess(size), summary: 'pages by number' };
 }
 
-/** What asks for the next page. `place`: a path of the answer or of a record, or the name of a header. */
+/** The value that asks for the next page. `place`: a path of the answer or of a record, or the name of a header. */
 type Position =
   | { readonly kind: 'token' | 'header'; readonly place: string }
   | { readonly kind: 'record'; readonly place: string }
@@ -274,7 +274,7 @@ const unsaid: End = { more: null, done: null, open: null };
 const shortPage =
   'keep the pagination if the last page has no token: the file ends the listing at a short or empty page';
 
-/** What the stop condition says beyond the absence of a position. */
+/** Reads what the stop condition says beyond the absence of a position. */
 function endOf(strategy: Component, position: Position): End {
   const stop = strategy.expression('stop_condition');
   if (stop === null) return unsaid;

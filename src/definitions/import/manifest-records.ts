@@ -12,7 +12,7 @@ interface Field {
   readonly type: FieldType;
 }
 
-/** What the file adds to a record after it was read. */
+/** A value that the file adds to a record after it was read. */
 type Added = { readonly value: Expression; readonly at: Component };
 
 /** A value of a record, as a definition reaches it. */

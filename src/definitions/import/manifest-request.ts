@@ -84,7 +84,7 @@ export function readRequest(requester: Component, settings: Settings, signed: Pl
     used,
     params,
     put,
-    /** What is sent with every call. */
+    /** Values that are sent with every call. */
     parts: () => ({ query: given.query, headers: given.header, body, fill: given.body }),
     hasBody: () => [body, given.body].some((part) => Object.keys(part).length > 0) || params.inBody(),
   };

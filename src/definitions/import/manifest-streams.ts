@@ -122,7 +122,7 @@ function freeName(name: string, taken: ReadonlySet<string>): string {
   return others.find((other) => !taken.has(other)) ?? name;
 }
 
-/** What most streams have: a definition has one address, and signs all requests alike. */
+/** The address and sign-in of most streams: a definition has one address, and signs all requests alike. */
 function mainOf(streams: readonly Component[], settings: Settings) {
   const addresses: string[] = [];
   const signings: string[] = [];
@@ -199,7 +199,7 @@ function planStream(given: Component, entity: string, context: Context): StreamP
 
 // --- Partitions
 
-/** What fills a value of the request. Sources of one `router` are several ways to the same listings. */
+/** A source of values for the request. Sources of one `router` are several ways to the same listings. */
 type Source = { readonly name: string; readonly at: Component; readonly router: number } & (
   | { readonly kind: 'list'; readonly values: JsonValue; readonly used: readonly Setting[] }
   | { readonly kind: 'parent'; readonly plan: StreamPlan; readonly field: readonly string[] }

@@ -19,7 +19,7 @@ export interface Setting {
   readonly title: string;
   readonly isSecret: boolean;
   readonly isRequired: boolean;
-  /** What is sent where a connector does not give it; null: nothing. */
+  /** The text that is sent where a connector does not give it; null: nothing. */
   readonly fallback: string | null;
   readonly values: readonly string[];
 }
@@ -106,7 +106,7 @@ function shapesIn(spec: JsonObject) {
   return found;
 }
 
-/** What a template of a request stands for. */
+/** The value that a template of a request stands for. */
 export type Sent =
   | { readonly kind: 'text'; readonly value: JsonValue }
   | { readonly kind: 'setting'; readonly setting: Setting; readonly suffix: string }
@@ -126,7 +126,7 @@ export type Use =
   /** A number of days from now, in a format. */
   | { readonly kind: 'clock'; readonly days: number; readonly format: string };
 
-/** What an expression of a request stands for; an absent one is an empty text. Refuses all other forms. */
+/** Reads an expression of a request; an absent one is an empty text. Refuses all other forms. */
 export function sentBy(expression: Expression | null, settings: Settings, at: Component): Sent {
   if (expression === null) return { kind: 'text', value: '' };
   const sent = read(expression, settings, at);

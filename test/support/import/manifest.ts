@@ -75,7 +75,7 @@ ${top}
 `;
 }
 
-/** What becomes of a manifest: outcomes in a line, and what is written of the entities that are converted. */
+/** The result for a manifest: outcomes in a line, and what is written of the entities that are converted. */
 export function convert(folder: string, text: string) {
   const manifest = manifestIn(folder, text);
   const { judged, write } = draftManifest(manifest);

@@ -100,7 +100,7 @@ async function runImport(context: CommandContext, flags: ImportFlags, file: stri
 
 type From = 'connector' | 'openapi' | 'airbyte';
 
-/** What is shown of a file that was imported. */
+/** The facts that are shown of a file that was imported. */
 type Described = Pick<ServiceFile, 'file' | 'name' | 'title' | 'version' | 'sha256'> & {
   /** Further facts for people: entities that the file does not list, and lists that are not read. */
   readonly notes: readonly string[];
@@ -268,7 +268,7 @@ const nextOf: Readonly<Record<ModeName, string>> = {
   direct: 'to read a page of the service without storing it, and to write a config for "sync"',
 };
 
-/** Shows what would become of the manifests in a folder, or in the folders in it. Nothing is written. */
+/** Shows the results of importing the manifests in a folder, or in the folders in it. Nothing is written. */
 async function showManifests({ terminal }: CommandContext, folder: string): Promise<ExitCode> {
   const { tableOfManifests } = await import('../../../definitions/import/import-manifest.ts');
   const found = readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
