@@ -24,64 +24,31 @@ export type Expression =
 
 export type Steps = readonly (string | number)[];
 
-/** The variables of a template, and what they are called here. Other names are refused. */
-const roots = new Map([
-  ...['config', 'record', 'response', 'headers', 'last_record', 'last_records'].map(
-    (name) => [name, name] as const,
-  ),
-  ...['last_page_size', 'parameters'].map((name) => [name, name] as const),
-  ...['stream_slice', 'stream_partition', 'stream_interval'].map((name) => [name, 'slice'] as const),
+/** The variables of a template that are called something else here. */
+const renamed = new Map([
+  ['stream_slice', 'slice'],
+  ['stream_partition', 'slice'],
+  ['stream_interval', 'slice'],
   ['decoded_response', 'response'],
   ['next_page_token', 'token'],
   ['stream_state', 'state'],
 ]);
+const roots = /^(?:config|record|response|headers|last_records?|last_page_size|parameters)$/;
 
-const functions: ReadonlySet<string> = new Set([
-  'format_datetime',
-  'now_utc',
-  'today_utc',
-  'day_delta',
-  'duration',
-  'timestamp',
-  'str_to_datetime',
-  'max',
-  'min',
-  'length',
-  'count',
-  'int',
-  'float',
-  'lower',
-  'upper',
-  'strip',
-  'trim',
-  'split',
-  'replace',
-  'strftime',
-  'isoformat',
-  'hash',
-  'base64encode',
-  'urlencode',
-  'regex_search',
-  'tojson',
-  'last',
-  'first',
-  'rstrip',
-  'lstrip',
-  'join',
-  'items',
-  'keys',
-  'values',
-  'list',
-  'round',
-  'slice',
-  'sanitize_url',
-]);
+const functions: ReadonlySet<string> = new Set(
+  [
+    'now_utc today_utc day_delta duration timestamp format_datetime str_to_datetime strftime isoformat',
+    'max min length count int float round lower upper strip lstrip rstrip trim split replace join slice',
+    'hash base64encode urlencode regex_search sanitize_url tojson last first items keys values list part',
+  ].flatMap((line) => line.split(' ')),
+);
 
-const words = new Map<string, JsonValue>([
-  ...['true', 'True'].map((name) => [name, true] as const),
-  ...['false', 'False'].map((name) => [name, false] as const),
-  ...['none', 'None', 'null', 'undefined', 'defined'].map((name) => [name, null] as const),
-]);
+/** The value of a word, or of a test such as `is defined`; undefined: the name is no such word. */
+function valueOfWord(name: string): JsonValue | undefined {
+  if (/^[Tt]rue$/.test(name)) return true;
+  if (/^[Ff]alse$/.test(name)) return false;
+  return /^(?:[Nn]one|null|undefined|defined)$/.test(name) ? null : undefined;
+}
 
 /** Far above the longest template of a public manifest, which has 1,107 characters. */
 const mostCharacters = 4_000;
@@ -122,223 +89,220 @@ export function fixedText(part: Expression | null | undefined): string {
 }
 
 function joined(given: readonly Expression[]): Expression {
-  const all = given.flatMap((part) => (part.kind === 'join' ? part.parts : [part]));
-  const bad = all.find((part) => part.kind === 'other');
-  if (bad !== undefined) return bad;
-  const parts = withoutQuotes(
-    all.length === 1 ? all : all.filter((part) => part.kind !== 'value' || fixedText(part) !== ''),
-  );
-  const [only, ...more] = parts;
-  if (only !== undefined && more.length === 0) return only;
-  return parts.every((part) => part.kind === 'value')
-    ? valueOf(parts.map(fixedText).join(''))
-    : { kind: 'join', parts };
+  const all = given.flatMap(partsOf);
+  return ofParts(all, () => {
+    const parts = all.length === 1 ? all : withoutQuotes(all.filter(isWritten));
+    const [only, ...more] = parts;
+    if (only !== undefined && more.length === 0) return only;
+    return parts.every((part) => part.kind === 'value')
+      ? valueOf(parts.map(fixedText).join(''))
+      : { kind: 'join', parts };
+  });
+}
+
+/** The parts of a longer text, or the only one. */
+export function partsOf(part: Expression): readonly Expression[] {
+  return part.kind === 'join' ? part.parts : [part];
+}
+
+function isWritten(part: Expression): boolean {
+  return part.kind !== 'value' || fixedText(part) !== '';
+}
+
+/** Makes an expression of these parts, unless one of them is refused. */
+function ofParts(parts: readonly Expression[], make: () => Expression): Expression {
+  return parts.find((part) => part.kind === 'other') ?? make();
 }
 
 /** A text in quotes stands for the text, as the program that runs these templates takes it. */
 function withoutQuotes(parts: readonly Expression[]): readonly Expression[] {
   const [first, last] = [fixedText(parts[0]), fixedText(parts.at(-1))];
   if (parts.length < 2 || !/^["']/.test(first) || last.at(-1) !== first[0]) return parts;
-  const inner = [valueOf(first.slice(1)), ...parts.slice(1, -1), valueOf(last.slice(0, -1))];
-  return inner.filter((part) => part.kind !== 'value' || fixedText(part) !== '');
+  return [valueOf(first.slice(1)), ...parts.slice(1, -1), valueOf(last.slice(0, -1))].filter(isWritten);
+}
+
+type Node = ReturnType<typeof openNode>;
+
+/** Reads members of a node of the tree, at these names. */
+function openNode(data: JsonValue | undefined, parameters: JsonObject, depth: number) {
+  const inner = (one: JsonValue | undefined) => convert(one, parameters, depth + 1);
+  return {
+    parameters,
+    get: (...names: readonly string[]) => partIn(data, ...names) ?? null,
+    text: (...names: readonly string[]) => textIn(data, ...names) ?? '',
+    part: (...names: readonly string[]) => inner(partIn(data, ...names)),
+    parts: (...names: readonly string[]) =>
+      listIn(data, ...names).map((one) =>
+        inner(textIn(one, 'type') === 'KeywordArgumentExpression' ? partIn(one, 'value') : one),
+      ),
+  };
 }
 
 /** Converts a node and everything below it. */
-function convert(node: JsonValue | undefined, parameters: JsonObject, depth: number): Expression {
+function convert(data: JsonValue | undefined, parameters: JsonObject, depth: number): Expression {
   if (depth > mostDepth) return other('a template with too much nesting');
-  const part = (name: string): Expression => convert(partIn(node, name), parameters, depth + 1);
-  const parts = (name: string): readonly Expression[] =>
-    listIn(node, name).map((one) => {
-      const isNamed = textIn(one, 'type') === 'KeywordArgumentExpression';
-      return convert(isNamed ? partIn(one, 'value') : one, parameters, depth + 1);
-    });
-  const type = textIn(node, 'type') ?? '';
-  switch (type) {
-    case 'StringLiteral':
-    case 'IntegerLiteral':
-    case 'FloatLiteral':
-      return valueOf(partIn(node, 'value') ?? null);
-    case 'Identifier': {
-      const name = textIn(node, 'value') ?? '';
-      const [word, root] = [words.get(name), roots.get(name)];
-      if (word !== undefined) return valueOf(word);
-      return root === undefined
-        ? other(`the name ${oneLine(name, 40)} in a template`)
-        : { kind: 'path', root, steps: [] };
-    }
-    case 'ArrayLiteral':
-    case 'TupleLiteral': {
-      const values = parts('value').flatMap((one) => (one.kind === 'value' ? [one.value] : []));
-      return values.length === listIn(node, 'value').length ? valueOf(values) : call('list', parts('value'));
-    }
-    case 'ObjectLiteral':
-      return isEmptyMap(partIn(node, 'value')) ? valueOf({}) : other('a table in a template');
-    case 'MemberExpression': {
-      const property = partIn(node, 'property');
-      const isName = partIn(node, 'computed') !== true && textIn(property, 'type') === 'Identifier';
-      if (textIn(property, 'type') === 'SliceExpression') return call('slice', [part('object')]);
+  const type = textIn(data, 'type') ?? '';
+  const read = converters.get(type);
+  return read?.(openNode(data, parameters, depth)) ?? other(`${type || 'nothing'} in a template`);
+}
+
+const literal = ({ get }: Node): Expression => valueOf(get('value'));
+
+function list({ parts }: Node): Expression {
+  const all = parts('value');
+  const values = all.flatMap((one) => (one.kind === 'value' ? [one.value] : []));
+  return values.length === all.length ? valueOf(values) : call('list', all);
+}
+
+/** The forms of a template by the names that the library gives them. */
+const converters = new Map<string, (node: Node) => Expression>([
+  ['StringLiteral', literal],
+  ['IntegerLiteral', literal],
+  ['FloatLiteral', literal],
+  ['ArrayLiteral', list],
+  ['TupleLiteral', list],
+  ['Identifier', ({ text }) => variable(text('value'))],
+  // The library keeps the members in a map.
+  ['ObjectLiteral', ({ get }) => (isEmptyMap(get('value')) ? valueOf({}) : other('a table in a template'))],
+  [
+    'MemberExpression',
+    ({ get, text, part, parameters }) => {
+      if (text('property', 'type') === 'SliceExpression') return call('slice', [part('object')]);
+      const isName = get('computed') !== true && text('property', 'type') === 'Identifier';
       return member(
         part('object'),
-        isName ? valueOf(textIn(property, 'value') ?? '') : part('property'),
+        isName ? valueOf(text('property', 'value')) : part('property'),
         parameters,
       );
-    }
-    default:
-      return convertOperation({
-        node,
-        type,
-        part,
-        parts,
-        convert: (one) => convert(one, parameters, depth + 1),
-        parameters,
-      });
-  }
-}
-
-interface Operation {
-  readonly node: JsonValue | undefined;
-  readonly type: string;
-  /** Converts a member of the node, a list of them, and any node below it. */
-  readonly part: (name: string) => Expression;
-  readonly parts: (name: string) => readonly Expression[];
-  readonly convert: (node: JsonValue | undefined) => Expression;
-  readonly parameters: JsonObject;
-}
-
-/** Calls, filters, signs, tests and choices. */
-function convertOperation({ node, type, part, parts, convert: inner, parameters }: Operation): Expression {
-  switch (type) {
-    case 'CallExpression': {
-      const callee = partIn(node, 'callee');
-      if (textIn(callee, 'type') === 'Identifier') return call(textIn(callee, 'value') ?? '', parts('args'));
-      const name = textIn(callee, 'property', 'value') ?? '';
-      const object = inner(partIn(callee, 'object'));
+    },
+  ],
+  [
+    'CallExpression',
+    ({ text, part, parts, parameters }) => {
+      if (text('callee', 'type') === 'Identifier') return call(text('callee', 'value'), parts('args'));
+      const name = text('callee', 'property', 'value');
+      const object = part('callee', 'object');
       if (name !== 'get') return call(name, [object, ...parts('args')]);
       const [step = valueOf(null), fallback = valueOf(null)] = parts('args');
       return either('or', member(object, step, parameters), fallback);
-    }
-    case 'FilterExpression': {
-      const filter = partIn(node, 'filter');
-      const isCall = textIn(filter, 'type') === 'CallExpression';
-      const name = textIn(filter, ...(isCall ? ['callee', 'value'] : ['value'])) ?? '';
-      const args = isCall ? listIn(filter, 'args').map((one) => inner(one)) : [];
+    },
+  ],
+  [
+    'FilterExpression',
+    ({ text, part, parts }) => {
+      const name = text('filter', 'callee', 'value') || text('filter', 'value');
+      const args = parts('filter', 'args');
       return name === 'default'
         ? either('or', part('operand'), args[0] ?? valueOf(''))
         : call(name, [part('operand'), ...args]);
-    }
-    case 'BinaryExpression':
-      return binary(textIn(node, 'operator', 'value') ?? '', part('left'), part('right'));
-    case 'UnaryExpression': {
+    },
+  ],
+  ['BinaryExpression', ({ text, part }) => binary(text('operator', 'value'), part('left'), part('right'))],
+  [
+    'UnaryExpression',
+    ({ text, part }) => {
       const operand = part('argument');
-      if (textIn(node, 'operator', 'value') === 'not') {
-        return operand.kind === 'other' ? operand : { kind: 'not', parts: [operand] };
+      if (text('operator', 'value') === 'not') {
+        return ofParts([operand], () => ({ kind: 'not', parts: [operand] }));
       }
       return operand.kind === 'value' && typeof operand.value === 'number'
         ? valueOf(-operand.value)
         : other('a sign before a value');
-    }
-    case 'TestExpression': {
-      const name = textIn(node, 'test', 'value') ?? '';
-      if (!words.has(name)) return other(`the test ${oneLine(name, 40)} in a template`);
-      const isNegated = (partIn(node, 'negate') === true) !== (name === 'defined');
-      return binary(isNegated ? '!=' : '==', part('operand'), valueOf(words.get(name) ?? null));
-    }
-    case 'Ternary':
-      return choice(part('condition'), part('trueExpr'), part('falseExpr'));
-    case 'SelectExpression':
-      return choice(part('test'), part('lhs'), valueOf(''));
-    case 'If':
-      return choice(
-        part('test'),
-        joined([valueOf(''), ...parts('body')]),
-        joined([valueOf(''), ...parts('alternate')]),
-      );
-    case 'Comment':
-      return valueOf('');
-    default:
-      return other(`${type || 'nothing'} in a template`);
-  }
-}
+    },
+  ],
+  [
+    'TestExpression',
+    ({ get, text, part }) => {
+      const name = text('test', 'value');
+      const value = valueOfWord(name);
+      if (value === undefined) return other(`the test ${oneLine(name, 40)} in a template`);
+      const isNegated = (get('negate') === true) !== (name === 'defined');
+      return binary(isNegated ? '!=' : '==', part('operand'), valueOf(value));
+    },
+  ],
+  ['Ternary', ({ part }) => choice(part('condition'), part('trueExpr'), part('falseExpr'))],
+  ['SelectExpression', ({ part }) => choice(part('test'), part('lhs'), valueOf(''))],
+  [
+    'If',
+    ({ part, parts }) => {
+      const [yes, no] = [parts('body'), parts('alternate')].map((all) => joined([valueOf(''), ...all]));
+      return choice(part('test'), yes ?? valueOf(''), no ?? valueOf(''));
+    },
+  ],
+  ['Comment', () => valueOf('')],
+]);
 
-/** `{}`, whose members the library keeps in a map. */
 function isEmptyMap(value: unknown): boolean {
   return value instanceof Map && value.size === 0;
 }
 
+function variable(name: string): Expression {
+  const word = valueOfWord(name);
+  if (word !== undefined) return valueOf(word);
+  const root = renamed.get(name) ?? (roots.test(name) ? name : null);
+  return root === null
+    ? other(`the name ${oneLine(name, 40)} in a template`)
+    : { kind: 'path', root, steps: [] };
+}
+
 function choice(...parts: readonly [Expression, Expression, Expression]): Expression {
-  return parts.find((part) => part.kind === 'other') ?? { kind: 'if', parts };
+  return ofParts(parts, () => ({ kind: 'if', parts }));
 }
 
 function member(object: Expression, step: Expression, parameters: JsonObject): Expression {
-  if (object.kind === 'other') return object;
-  const name = step.kind === 'value' ? step.value : null;
-  if (typeof name !== 'string' && typeof name !== 'number') {
-    return step.kind === 'other' ? step : other('a member without a fixed name');
-  }
-  if (/^__|^(?:constructor|prototype)$/.test(String(name))) {
-    return other(`the member ${oneLine(String(name), 40)} of a value`);
-  }
-  if (object.kind === 'path' && object.root === 'parameters') {
+  return ofParts([object, step], () => {
+    const name = step.kind === 'value' ? step.value : null;
+    if (typeof name !== 'string' && typeof name !== 'number') return other('a member without a fixed name');
+    if (/^__|^(?:constructor|prototype)$/.test(String(name))) {
+      return other(`the member ${oneLine(String(name), 40)} of a value`);
+    }
+    if (object.kind === 'call') return call('part', [object, step]);
+    if (object.kind !== 'path') return other('a member of a computed value');
+    if (object.root !== 'parameters') return { ...object, steps: [...object.steps, name] };
     const value = partIn(parameters, String(name)) ?? null;
     return typeof value === 'string' ? parseExpression(value, {}) : valueOf(value);
-  }
-  if (object.kind === 'path') return { ...object, steps: [...object.steps, name] };
-  return object.kind === 'call'
-    ? call('part', [object, valueOf(name)])
-    : other('a member of a computed value');
+  });
 }
 
 function call(name: string, parts: readonly Expression[]): Expression {
-  const bad = parts.find((part) => part.kind === 'other');
-  if (bad !== undefined) return bad;
-  const [first] = parts;
-  // Only writes a value as a text.
-  if (['string', 'str', 'safe'].includes(name) && first !== undefined) return first;
-  return functions.has(name) || name === 'part'
-    ? { kind: 'call', name, parts }
-    : other(`a call of ${oneLine(name, 40)}`);
+  return ofParts(parts, () => {
+    const [first] = parts;
+    // Only writes a value as a text.
+    if (/^(?:string|str|safe)$/.test(name) && first !== undefined) return first;
+    return functions.has(name) ? { kind: 'call', name, parts } : other(`a call of ${oneLine(name, 40)}`);
+  });
 }
 
 function binary(operator: string, left: Expression, right: Expression): Expression {
-  const bad = [left, right].find((side) => side.kind === 'other');
-  if (bad !== undefined) return bad;
-  if (operator === 'or' || operator === 'and') return either(operator, left, right);
-  const isText = [left, right].some(
-    (side) => side.kind === 'join' || (side.kind === 'value' && typeof side.value === 'string'),
-  );
-  if (operator === '~' || (operator === '+' && isText)) return joined([left, right]);
-  if (
-    operator === '+' &&
-    left.kind === 'value' &&
-    right.kind === 'value' &&
-    [left, right].every(({ value }) => isJsonArray(value))
-  ) {
-    return valueOf([...listIn(left, 'value'), ...listIn(right, 'value')]);
-  }
-  if (/^[+*/%-]/.test(operator)) return { kind: 'call', name: operator, parts: [left, right] };
-  return { kind: 'compare', operator, parts: [left, right] };
+  const parts = [left, right] as const;
+  return ofParts(parts, () => {
+    if (operator === 'or' || operator === 'and') return either(operator, left, right);
+    const isText = (side: Expression) =>
+      side.kind === 'join' || (side.kind === 'value' && typeof side.value === 'string');
+    const isList = (side: Expression) => side.kind === 'value' && isJsonArray(side.value);
+    if (operator === '~' || (operator === '+' && parts.some(isText))) return joined(parts);
+    if (operator === '+' && parts.every(isList)) {
+      return valueOf([...listIn(left, 'value'), ...listIn(right, 'value')]);
+    }
+    return /^[+*/%-]/.test(operator)
+      ? { kind: 'call', name: operator, parts }
+      : { kind: 'compare', operator, parts };
+  });
 }
 
 /** `a or b`, without what a fixed side decides. */
 function either(kind: 'or' | 'and', left: Expression, right: Expression): Expression {
-  if (left.kind === 'other') return left;
   if (left.kind === 'value') return isNothing(left) === (kind === 'or') ? right : left;
-  if (kind === 'or' && isNothing(right)) return left;
-  if (right.kind === 'other') return right;
-  return { kind, parts: [left, right].flatMap((side) => (side.kind === kind ? side.parts : [side])) };
+  if (kind === 'or' && left.kind !== 'other' && isNothing(right)) return left;
+  const parts = [left, right].flatMap((side) => (side.kind === kind ? side.parts : [side]));
+  return ofParts(parts, () => ({ kind, parts }));
 }
 
 /** A fixed value that stands for an absent one. */
-export function isNothing(value: Expression): boolean {
-  if (value.kind !== 'value') return false;
-  const given = value.value;
-  return (
-    given === null ||
-    given === false ||
-    given === 0 ||
-    given === '' ||
-    (typeof given === 'object' && Object.keys(given).length === 0)
-  );
+export function isNothing(part: Expression): boolean {
+  if (part.kind !== 'value') return false;
+  const { value } = part;
+  return typeof value === 'object' && value !== null ? Object.keys(value).length === 0 : !value;
 }
 
 /** The expression in one form, whatever its spelling: `not response.next`, `config.x or "en"`. */
@@ -347,11 +311,12 @@ export function expressionText(expression: Expression): string {
   switch (expression.kind) {
     case 'value':
       return oneLine(JSON.stringify(expression.value), 60);
-    case 'path':
-      return [
-        expression.root,
-        ...expression.steps.map((step) => (/^[@\w-]+$/.test(String(step)) ? step : JSON.stringify(step))),
-      ].join('.');
+    case 'path': {
+      const steps = expression.steps.map((step) =>
+        /^[@\w-]+$/.test(String(step)) ? step : JSON.stringify(step),
+      );
+      return [expression.root, ...steps].join('.');
+    }
     case 'join':
       return texts.join(' and ');
     case 'or':
@@ -373,14 +338,8 @@ export function expressionText(expression: Expression): string {
 /** The variables that an expression reads. */
 export function rootsOf(expression: Expression): ReadonlySet<string> {
   if (expression.kind === 'path') return new Set([expression.root]);
-  if (expression.kind === 'call' && /^(?:now_utc|today_utc|day_delta)$/.test(expression.name)) {
-    return new Set(['clock']);
-  }
-  return new Set(
-    'parts' in expression
-      ? expression.parts.flatMap((part) => [...rootsOf(part)])
-      : expression.kind === 'other'
-        ? ['other']
-        : [],
-  );
+  if (expression.kind === 'other') return new Set(['other']);
+  const isClock = expression.kind === 'call' && /^(?:now_utc|today_utc|day_delta)$/.test(expression.name);
+  if (isClock) return new Set(['clock']);
+  return new Set('parts' in expression ? expression.parts.flatMap((part) => [...rootsOf(part)]) : []);
 }

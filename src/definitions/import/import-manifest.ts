@@ -1,36 +1,41 @@
-import type { JsonObject, JsonValue } from '../../core/json.ts';
+import type { JsonObject } from '../../core/json.ts';
 import { ProblemsError } from '../../core/problems.ts';
 import { passing, totalsOf } from './import-service.ts';
-import { missing, parts } from './manifest-language.ts';
-import { readManifest, type Component, type Manifest } from './manifest-file.ts';
-import { judgeStreams, type StreamOutcome, type StreamPlan } from './manifest-streams.ts';
-import { openSettings, type Setting } from './manifest-values.ts';
-import { fixedTexts } from './manifest-paging.ts';
-import { listIn, oneLine, plainText } from './schemas.ts';
+import { readManifest, type Manifest } from './manifest-file.ts';
+import type { Setting } from './manifest-settings.ts';
+import { judgeStreams, type StreamPlan } from './manifest-streams.ts';
+import { fixedTexts } from './manifest-values.ts';
+import { oneLine } from './schemas.ts';
 import { publicNote, uuidOf } from './service-file.ts';
-import { headOf, stated, writeYaml, type Comment } from './write-definition.ts';
+import {
+  commonUpstream,
+  credentialFields,
+  guessesOf,
+  headOf,
+  stated,
+  writeYaml,
+} from './write-definition.ts';
 
-/** Makes a direct definition of a manifest. Entities that need parts of the format that are missing are refused. */
+/** Makes a direct definition of a manifest. */
 export function importManifest(manifest: Manifest) {
   const { judged, write } = draftManifest(manifest);
-  const outcomes = readable(judged);
+  const { outcomes, definition } = passing(judged, write);
   const plans = [...outcomes.values()].flatMap((one) => (one.kind === 'converted' ? [one.plan] : []));
   return {
     mode: 'direct',
     title: titleOf(manifest),
-    ways: plans.find(({ signing }) => signing.id !== 'none')?.signing.ways ?? [],
-    baseUrl: plans[0]?.baseUrl ?? null,
-    ...passing(outcomes, write),
+    ways: signedPlan(plans)?.signing.ways ?? [],
+    baseUrl: plans[0]?.request.baseUrl ?? null,
+    outcomes,
+    definition,
   } as const;
 }
 
 /** The streams by entity, and the text of a definition of some of them. */
 export function draftManifest(manifest: Manifest) {
-  const settings = openSettings(manifest.spec, computedPlaces(manifest.top));
-  const judged = judgeStreams(manifest, settings);
   return {
-    judged,
-    write: (plans: readonly StreamPlan[]) => writeManifest(manifest, titleOf(manifest), plans),
+    judged: judgeStreams(manifest),
+    write: (plans: readonly StreamPlan[]) => writeManifest(manifest, plans),
   };
 }
 
@@ -76,100 +81,61 @@ function titleOf({ name }: Manifest): string {
     .join(' ');
 }
 
-/** Values of the connector that the file itself computes or moves. */
-function computedPlaces(top: Component): ReadonlySet<string> {
-  const rules = top.part('spec')?.part('config_normalization_rules') ?? null;
-  const all = rules?.parts('transformations') ?? [];
-  const fields = all.flatMap((one) => one.parts('fields').map((field) => listIn(field.get('path'))));
-  return new Set(fields.map((path) => path.map(plainText).join('.')));
+/** A plan that is signed: all have the same sign-in and address. */
+function signedPlan(plans: readonly StreamPlan[]): StreamPlan | undefined {
+  return plans.find(({ signing }) => signing.id !== 'none');
 }
 
-/** Refuses entities that need a part of the format that is not there, and those below a refused one. */
-function readable(judged: ReadonlyMap<string, StreamOutcome>): ReadonlyMap<string, StreamOutcome> {
-  const outcomes = new Map<string, StreamOutcome>();
-  for (const [entity, outcome] of judged) {
-    if (outcome.kind === 'refused') {
-      outcomes.set(entity, outcome);
-      continue;
-    }
-    const lacks = [...outcome.plan.needs].filter((need) => missing.has(need)).map((need) => parts[need]);
-    const above = outcome.plan.parents.find((parent) => outcomes.get(parent.entity)?.kind !== 'converted');
-    const why =
-      lacks.length > 0
-        ? `it needs ${lacks.join(', ')}: this version has no such part of a definition`
-        : `its parent ${above?.entity} cannot be read`;
-    outcomes.set(entity, lacks.length > 0 || above !== undefined ? { kind: 'refused', why } : outcome);
-  }
-  return outcomes;
-}
-
-function writeManifest(manifest: Manifest, title: string, plans: readonly StreamPlan[]) {
+function writeManifest(manifest: Manifest, plans: readonly StreamPlan[]) {
   const { name, version, sha256, file } = manifest;
-  const comments: Comment[] = plans.flatMap((plan) => plan.comments);
-  for (const { at, text } of plans.flatMap(({ open }) => open)) {
-    comments.push({ at, text: oneLine(`TODO ${text}`, 300) });
-  }
-  const { signing, baseUrl } = mainPlan(plans);
-  const used = signing.ways.filter(({ auth }) => auth !== null);
-  for (const { title: way, guesses } of used) {
-    if (guesses.length > 0) {
-      comments.push({ at: ['upstream', 'auth', way], text: `${guesses.join(', ')} # guessed` });
-    }
-  }
+  const title = titleOf(manifest);
+  const main = signedPlan(plans) ?? plans[0];
+  if (main === undefined) throw new TypeError('expected at least one entity');
+  const { signing, request } = main;
+  const ways = signing.ways.filter(({ auth }) => auth !== null);
+  const todos = plans.flatMap(({ open }) => open.map(({ at, text }) => ({ at, text: `TODO ${text}` })));
+  const comments = [...plans.flatMap((plan) => plan.comments), ...todos, ...guessesOf(ways)];
   const needed = new Map<string, Setting>();
-  for (const setting of [...plans.flatMap((plan) => plan.used), ...signing.used]) {
-    const known = needed.get(setting.name);
-    needed.set(setting.name, { ...setting, isRequired: setting.isRequired || known?.isRequired === true });
+  for (const setting of [...plans.flatMap(({ used }) => used), ...signing.used]) {
+    const isRequired = setting.isRequired || needed.get(setting.name)?.isRequired === true;
+    needed.set(setting.name, { ...setting, isRequired });
   }
-  const ofSignIn = new Set(used.flatMap(({ fields }) => Object.keys(fields)));
-  const shared = [...needed.values()].filter((setting) => ofSignIn.has(setting.name));
-  const settings = [...needed.values()].filter((setting) => !ofSignIn.has(setting.name));
-  const data: Record<string, JsonValue> = {
+  const isOfSignIn = (setting: string): boolean => ways.some(({ fields }) => Object.hasOwn(fields, setting));
+  const [shared, settings] = [true, false].map((is) =>
+    [...needed].filter(([setting]) => isOfSignIn(setting) === is),
+  );
+  // Requests send fields of one way to sign in too: every way needs them.
+  const sharedFields = (shared ?? []).map(([setting, { isSecret }]) => [
+    setting,
+    { secret: isSecret, required: true },
+  ]);
+  const data = {
     name,
     title,
     id: uuidOf(`manifest ${name}`),
     rateLimit: { requestsPerSecond: 2, concurrency: 2 },
-    credentials: used.map((way) => ({ title: way.title, fields: credentialFields(way.fields, shared) })),
+    credentials: ways.map((way) => ({
+      title: way.title,
+      fields: credentialFields({ ...Object.fromEntries(sharedFields), ...way.fields }),
+    })),
     ...stated({
-      settings: Object.fromEntries(settings.map((setting) => [setting.name, writeSetting(setting)])),
+      settings: Object.fromEntries((settings ?? []).map(([setting, one]) => [setting, writeSetting(one)])),
     }),
     entities: Object.fromEntries(plans.map((plan) => [plan.entity, plan.write()])),
     upstream: {
-      baseUrl,
-      ...stated({ host: Object.assign({}, ...plans.map((plan) => plan.host), signing.host) as JsonObject }),
-      auth: Object.fromEntries(used.map((way) => [way.title, way.auth])),
+      baseUrl: request.baseUrl,
+      ...stated({
+        host: Object.assign({}, ...plans.map((plan) => plan.request.host), signing.host) as JsonObject,
+      }),
+      auth: Object.fromEntries(ways.map((way) => [way.title, way.auth])),
       check: checkOf(manifest, plans),
-      limits: { concurrency: 2, requestsPerSecond: 2, timeoutMs: 60_000, maxBodyBytes: 67_108_864 },
-      message: ['message', 'error.message', 'error_description', 'error', 'errors.0.message', 'detail'],
+      ...commonUpstream,
       entities: Object.fromEntries(plans.map((plan) => [plan.entity, plan.upstream])),
     },
   };
   const head = headOf({ name, version, sha256, title, file, licenseNote: publicNote }, 'direct');
-  return { name, text: writeYaml(data, comments, head) };
-}
-
-/** A plan that is signed; all have the same address. */
-function mainPlan(plans: readonly StreamPlan[]): StreamPlan {
-  const plan = plans.find(({ signing }) => signing.id !== 'none') ?? plans[0];
-  if (plan === undefined) throw new TypeError('expected at least one entity');
-  return plan;
-}
-
-/** `shared`: fields of one way to sign in that requests send too, so that every way needs them. */
-function credentialFields(
-  fields: Readonly<Record<string, { readonly secret: boolean; readonly required: boolean }>>,
-  shared: readonly Setting[],
-): JsonObject {
-  const all = {
-    ...Object.fromEntries(shared.map(({ name, isSecret }) => [name, { secret: isSecret, required: true }])),
-    ...fields,
-  };
-  return Object.fromEntries(
-    Object.entries(all).map(([name, { secret, required }]) => [
-      name,
-      { ...(secret ? {} : { secret }), ...(required ? {} : { required }) },
-    ]),
-  );
+  const lines = comments.map(({ at, text }) => ({ at, text: oneLine(text, 300) }));
+  return { name, text: writeYaml(data, lines, head) };
 }
 
 function writeSetting({ title, isSecret, isRequired, fallback, values }: Setting): JsonObject {

@@ -3,13 +3,15 @@ import { basename, dirname } from 'node:path';
 import { isJsonArray, isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { ProblemsError } from '../../core/problems.ts';
 import { readText, type YamlPath } from '../read-yaml.ts';
-import { parseExpression, type Expression } from './expressions.ts';
+import { isNothing, parseExpression, type Expression } from './expressions.ts';
+import { openSettings, type Settings } from './manifest-settings.ts';
 import { listIn, objectIn, oneLine, partIn, plainText, textIn, wordsOf } from './schemas.ts';
 import { invalid, readDocument } from './service-file.ts';
 
 /** Far above public manifests, of which the largest has 300 kB. */
 const mostBytes = 5 * 1024 * 1024;
 const mostDepth = 100;
+const mostReference = 1_000;
 /** With every reference written out. Public manifests have up to 240,000 values. */
 const mostValues = 5_000_000;
 
@@ -39,25 +41,32 @@ export function readManifest(file: string) {
     throw invalid([yaml.problem([], 'expected a low-code manifest: type: DeclarativeSource, with streams')]);
   }
   checkReferences(root, (at, message) => invalid([yaml.problem(at, message)]));
-  const source: Source = { root, line: (at) => yaml.line(at) };
+  const spec = plain(root, root['spec'] ?? null);
+  const described = objectIn(spec, 'connection_specification');
+  const settings = openSettings(described, computedPlaces(spec));
+  const source: Source = { root, settings, line: (at) => yaml.line(at) };
   const top = openComponent(source, [{ value: root, at: [] }], {}, 'DeclarativeSource');
   return {
     file,
     sha256: createHash('sha256').update(text).digest('hex'),
-    name: nameOf(file, top),
+    name: nameOf(file, textIn(described, 'title') ?? ''),
     version: oneLine(plainText(top.get('version')) || 'unknown', 40),
     top,
-    /** The part of the file that describes the settings of a connector. */
-    spec: objectIn(top.part('spec')?.get('connection_specification') ?? {}),
   };
 }
 
+/** Values of the connector that the file itself computes or moves. */
+function computedPlaces(spec: JsonValue): ReadonlySet<string> {
+  const all = listIn(spec, 'config_normalization_rules', 'transformations');
+  const paths = all.flatMap((one) => listIn(one, 'fields').map((field) => listIn(field, 'path')));
+  return new Set(paths.map((path) => path.map(plainText).join('.')));
+}
+
 /** `source-corner-shop/manifest.yaml` and `corner-shop.yaml`: `corner-shop`. */
-function nameOf(file: string, top: Component): string {
+function nameOf(file: string, title: string): string {
   const own = basename(file).replace(/\.[a-z]+$/i, '');
   const folder = basename(dirname(file));
   const named = own !== 'manifest' ? own : folder.startsWith('source-') ? folder : null;
-  const title = textIn(top.part('spec')?.get('connection_specification'), 'title') ?? '';
   const words = wordsOf(named ?? title).filter(
     (word) => !/^(?:source|spec|manifest|declarative)$/.test(word),
   );
@@ -67,6 +76,7 @@ function nameOf(file: string, top: Component): string {
 
 interface Source {
   readonly root: JsonObject;
+  readonly settings: Settings;
   readonly line: (at: YamlPath) => number | null;
 }
 
@@ -74,26 +84,6 @@ interface Source {
 interface Layer {
   readonly value: JsonObject;
   readonly at: YamlPath;
-}
-
-/** A component of the manifest. */
-export interface Component {
-  /** `SimpleRetriever`; of custom code the name of its class; an empty text where nothing says it. */
-  readonly type: string;
-  readonly isCustom: boolean;
-  readonly line: number | null;
-  /** Equal for the same place of the file, reached with the same parameters. */
-  readonly id: string;
-  /** A member as data, with its references resolved; undefined where it is absent. */
-  readonly get: (name: string) => JsonValue | undefined;
-  /** A member that is a text, number or flag, as a text; null where it is none. */
-  readonly text: (name: string) => string | null;
-  /** A text of a member, with the templates in it. */
-  readonly expression: (name: string) => Expression | null;
-  /** Parses a text that lies somewhere inside of the component. */
-  readonly parse: (text: string) => Expression;
-  readonly part: (name: string) => Component | null;
-  readonly parts: (name: string) => readonly Component[];
 }
 
 /** Types of components that the file may leave out, by the member that holds them. */
@@ -119,6 +109,12 @@ const typeByMember = new Map(
   }),
 );
 
+/** A component of the manifest. */
+export interface Component extends ReturnType<typeof openMembers> {
+  readonly part: (name: string) => Component | null;
+  readonly parts: (name: string) => readonly Component[];
+}
+
 /** `layers`: the object and what its references lead to, the first one wins. `inherited`: parameters from above. */
 function openComponent(
   source: Source,
@@ -126,125 +122,121 @@ function openComponent(
   inherited: JsonObject,
   implied: string,
 ): Component {
-  const raw = (name: string): { readonly value: JsonValue; readonly at: YamlPath } | null => {
-    for (const { value, at } of layers) {
-      const found = memberOf(value, name);
-      if (found !== undefined) return { value: found, at: [...at, name] };
-    }
-    return null;
+  const members = openMembers(source, layers, inherited, implied);
+  const at = (name: string) => resolved(source.root, members.member(name) ?? null, members.placeOf(name));
+  const opened = (name: string, { value, at: from }: Found): readonly Component[] => {
+    const inner = layersOf(source.root, value, from);
+    const { [name]: _, ...passed } = members.parameters;
+    return inner.length === 0 ? [] : [openComponent(source, inner, passed, typeByMember.get(name) ?? '')];
   };
-  const stated = raw('$parameters');
-  const ownParameters = stated === null ? {} : plain(source, stated.value, 0);
-  const parameters = { ...inherited, ...(isJsonObject(ownParameters) ? ownParameters : {}) };
+  return {
+    ...members,
+    part: (name) => opened(name, at(name))[0] ?? null,
+    parts: (name) => {
+      const list = at(name);
+      return listIn(list.value).flatMap((value, index) => opened(name, { value, at: [...list.at, index] }));
+    },
+  };
+}
+
+function openMembers(
+  { root, settings, line }: Source,
+  layers: readonly Layer[],
+  inherited: JsonObject,
+  implied: string,
+) {
+  const layerOf = (name: string) => layers.find(({ value }) => memberOf(value, name) !== undefined);
+  const placeOf = (name: string): YamlPath => [...((layerOf(name) ?? layers[0])?.at ?? []), name];
+  const own = layerOf('$parameters')?.value['$parameters'];
+  const parameters = { ...inherited, ...objectIn(plain(root, own ?? null)) };
   /** A member; of its name, where it is absent or empty, a parameter. */
-  const member = (name: string) => {
-    const found = raw(name);
-    const isEmpty = found === null || found.value === null || found.value === '' || isHollow(found.value);
-    const parameter = isEmpty && !name.startsWith('$') ? memberOf(parameters, name) : undefined;
-    return parameter === undefined ? found : { value: parameter, at: found?.at ?? layers[0]?.at ?? [] };
+  const member = (name: string): JsonValue | undefined => {
+    const found = layerOf(name)?.value[name];
+    const isEmpty = isNothing({ kind: 'value', value: found ?? null });
+    return (isEmpty && !name.startsWith('$') ? memberOf(parameters, name) : undefined) ?? found;
   };
   const get = (name: string): JsonValue | undefined => {
     const found = member(name);
-    return found === null ? undefined : plain(source, found.value, 0);
+    return found === undefined ? undefined : plain(root, found);
   };
   const text = (name: string): string | null => plainText(get(name)) || null;
-  const parse = (one: string): Expression => parseExpression(one, parameters);
-  const opened = (name: string, value: JsonValue, at: YamlPath): Component | null => {
-    const inner = layersOf(source, value, at);
-    if (inner === null) return null;
-    const { [name]: _, ...passed } = parameters;
-    return openComponent(source, inner, passed, typeByMember.get(name) ?? '');
-  };
+  const parse = (value: JsonValue): Expression =>
+    typeof value === 'string' ? parseExpression(value, parameters) : { kind: 'value', value };
   const className = text('class_name');
+  const stated = text('type') ?? implied;
   return {
-    type: className?.split('.').at(-1) ?? (text('type') || implied),
-    isCustom: className !== null,
-    line: source.line(layers[0]?.at ?? []),
+    /** `SimpleRetriever`; `custom`: code of the connector. */
+    kind: className === null ? stated : 'custom',
+    /** The kind, or of custom code the name of its class; an empty text where nothing says it. */
+    type: className?.split('.').at(-1) ?? stated,
+    line: line(layers[0]?.at ?? []),
+    /** Equal for the same place of the file, reached with the same parameters. */
     id: JSON.stringify([layers.map(({ at }) => at), parameters]),
+    settings,
+    parameters,
+    placeOf,
+    /** A member as it is written. */
+    member,
+    /** A member as data, with its references resolved; undefined where it is absent. */
     get,
+    /** A member that is a text, number or flag, as a text; null where it is none. */
     text,
+    /** Parses a value that lies somewhere inside of the component. */
     parse,
-    expression: (name) => {
-      const value = get(name);
-      if (value === undefined || value === null) return null;
-      return typeof value === 'string' ? parse(value) : { kind: 'value', value };
-    },
-    part: (name) => {
-      const found = member(name);
-      return found === null ? null : opened(name, found.value, found.at);
-    },
-    parts: (name) => {
-      const found = member(name);
-      const list = found === null ? null : resolved(source, found.value, found.at);
-      if (list === null || !isJsonArray(list.value)) return [];
-      return list.value.flatMap((value, index) => opened(name, value, [...list.at, index]) ?? []);
+    /** A text of a member, with the templates in it. */
+    expression: (name: string): Expression | null => {
+      const value = get(name) ?? null;
+      return value === null ? null : parse(value);
     },
   };
 }
 
-function isHollow(value: JsonValue): boolean {
-  return typeof value === 'object' && value !== null && Object.keys(value).length === 0;
+interface Found {
+  readonly value: JsonValue;
+  readonly at: YamlPath;
 }
 
-/** The object at a place, and behind it those that its references lead to; null: there is no object. */
-function layersOf(source: Source, value: JsonValue, at: YamlPath): readonly Layer[] | null {
-  const found = resolved(source, value, at);
-  if (!isJsonObject(found.value)) return null;
-  const further = memberOf(found.value, '$ref');
+/** The object at a place, and behind it those that its references lead to; none: there is no object. */
+function layersOf(root: JsonObject, value: JsonValue, at: YamlPath): readonly Layer[] {
+  const found = resolved(root, value, at);
+  if (!isJsonObject(found.value)) return [];
+  const further = textIn(found.value, '$ref');
   const own = { value: found.value, at: found.at };
-  if (typeof further !== 'string') return [own];
-  return [own, ...(layersOf(source, further, found.at) ?? [])];
+  return further === null ? [own] : [own, ...layersOf(root, further, found.at)];
 }
 
 /** Follows texts that are references. */
-function resolved(source: Source, value: JsonValue, at: YamlPath) {
-  let found = { value, at };
-  while (typeof found.value === 'string' && found.value.startsWith('#/')) {
-    const target = targetOf(source.root, found.value);
-    if (target === null) break;
-    found = target;
-  }
-  return found;
+function resolved(root: JsonObject, value: JsonValue, at: YamlPath): Found {
+  const target = typeof value === 'string' && value.startsWith('#/') ? targetOf(root, value) : null;
+  return target === null ? { value, at } : resolved(root, target.value, target.at);
 }
 
 /** The value as data, with every reference inside of it resolved. `checkReferences` has bounded it. */
-function plain(source: Source, given: JsonValue, depth: number): JsonValue {
-  const { value } = resolved(source, given, []);
+function plain(root: JsonObject, given: JsonValue): JsonValue {
+  const { value } = resolved(root, given, []);
   if (typeof value !== 'object' || value === null) return value;
-  if (isJsonArray(value)) return value.map((one) => plain(source, one, depth + 1));
-  const layers = layersOf(source, value, []) ?? [];
-  const members = new Map<string, JsonValue>();
-  for (const layer of layers) {
-    for (const [name, one] of Object.entries(layer.value)) {
-      if (name !== '$ref' && !members.has(name)) members.set(name, plain(source, one, depth + 1));
-    }
-  }
-  return Object.fromEntries(members);
+  if (isJsonArray(value)) return value.map((one) => plain(root, one));
+  // A layer in front wins.
+  const members = layersOf(root, value, [])
+    .toReversed()
+    .flatMap((layer) => Object.entries(layer.value));
+  return Object.fromEntries(
+    members.filter(([name]) => name !== '$ref').map(([name, one]) => [name, plain(root, one)]),
+  );
 }
 
-/** The value that a reference names. A name may hold a slash, and references on the way are followed. */
-function targetOf(root: JsonObject, reference: string) {
-  const names = reference.slice(2).split('/');
-  let value: JsonValue | undefined = root;
-  const at: PropertyKey[] = [];
-  for (let index = 0; index < names.length;) {
-    let taken = 0;
-    for (let end = names.length; end > index && taken === 0; end -= 1) {
-      const name = names.slice(index, end).join('/');
-      const found: JsonValue | undefined = isJsonArray(value)
-        ? value[/^\d+$/.test(name) ? Number(name) : -1]
-        : isJsonObject(value)
-          ? memberOf(value, name)
-          : undefined;
-      if (found === undefined) continue;
-      value = found;
-      at.push(name);
-      taken = end - index;
+/** The value that a reference names. A name may hold a slash. */
+function targetOf(root: JsonObject, reference: string): Found | null {
+  const find = (value: JsonValue, names: readonly string[], at: YamlPath): Found | null => {
+    if (names.length === 0) return { value, at };
+    for (let end = names.length; end > 0; end -= 1) {
+      const name = names.slice(0, end).join('/');
+      const inner = isJsonArray(value) ? value[/^\d+$/.test(name) ? Number(name) : -1] : partIn(value, name);
+      if (inner !== undefined) return find(inner, names.slice(end), [...at, name]);
     }
-    if (taken === 0) return null;
-    index += taken;
-  }
-  return { value, at };
+    return null;
+  };
+  return reference.length > mostReference ? null : find(root, reference.slice(2).split('/'), []);
 }
 
 /** Throws for references that lead nowhere, out of the file or in a circle, and for what would grow without bounds. */

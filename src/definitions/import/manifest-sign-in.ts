@@ -1,33 +1,50 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
-import { fixedText, type Expression } from './expressions.ts';
+import { fixedText, partsOf, type Expression } from './expressions.ts';
 import type { Component } from './manifest-file.ts';
-import type { Need } from './manifest-language.ts';
 import { placeOfOption, readBody, urlOf, type Place } from './manifest-request.ts';
-import { addressOf, refuse, Refusal, sentBy, type Setting, type Settings } from './manifest-values.ts';
+import { refuse, unlessRefused, type Setting } from './manifest-settings.ts';
+import { addressOf, needed, sentBy } from './manifest-values.ts';
 import { listIn, objectIn, oneLine, plainText, textIn, wordsOf } from './schemas.ts';
 import type { SignIn } from './sign-in-ways.ts';
 import { stated } from './write-definition.ts';
 
-/** The ways in which the requests of a stream are signed. */
-export interface Signing {
-  /** Equal for requests that are signed alike. */
-  readonly id: string;
-  readonly ways: readonly SignIn[];
-  /** Names in the addresses of token requests, and their values. */
-  readonly host: JsonObject;
-  readonly used: readonly Setting[];
-  /** The place of the key, where the file sends it as a value of the request. */
-  readonly place: Place | null;
-  readonly needs: ReadonlySet<Need>;
-}
-
 interface Reading {
-  readonly settings: Settings;
   readonly fields: SignIn['fields'];
+  /** Names in the addresses of token requests, and their values. */
   readonly host: Record<string, JsonValue>;
   readonly used: Setting[];
   readonly guesses: string[];
-  readonly needs: Set<Need>;
+}
+
+export type Signing = ReturnType<typeof readSigning>;
+
+/**
+ * Reads how a requester signs its requests. Each way that cannot be used has the reason in it. `id`: equal for
+ * requests that are signed alike.
+ */
+export function readSigning(requester: Component) {
+  const shared = { host: {}, used: [] };
+  const authenticator = requester.part('authenticator');
+  if (authenticator === null || authenticator.type === 'NoAuth') {
+    const { place, ...way } = statedKey(requester, { ...shared, fields: {}, guesses: [] });
+    return { ...shared, id: place === null ? 'none' : JSON.stringify(way.auth), ways: [way], place };
+  }
+  const choices = authenticator.part('authenticators');
+  const named = Object.keys(objectIn(authenticator.get('authenticators'))).flatMap((name) => {
+    const one = choices?.part(name) ?? null;
+    return one === null ? [] : [{ title: sentence(name), one }];
+  });
+  const alone = [{ title: titles.get(authenticator.type) ?? 'Credentials', one: authenticator }];
+  const isChoice = authenticator.type === 'SelectiveAuthenticator' && named.length > 0;
+  const ways = (isChoice ? named : alone).map(({ title, one }): SignIn => {
+    const reading = { ...shared, fields: {}, guesses: [] };
+    const found = unlessRefused(
+      () => ({ auth: authOf(one, reading), why: '' }),
+      (why) => ({ auth: null, why }),
+    );
+    return { title, fields: reading.fields, headers: new Map(), guesses: reading.guesses, ...found };
+  });
+  return { ...shared, id: JSON.stringify(ways.map(({ auth, why }) => auth ?? why)), ways, place: null };
 }
 
 const titles = new Map([
@@ -38,56 +55,14 @@ const titles = new Map([
   ['SessionTokenAuthenticator', 'User and password'],
 ]);
 
-/** Reads how a requester signs its requests. Each way that cannot be used has the reason in it. */
-export function readSigning(requester: Component, settings: Settings): Signing {
-  const shared = { settings, host: {}, used: [], needs: new Set<Need>() };
-  const authenticator = requester.part('authenticator');
-  if (authenticator === null || authenticator.type === 'NoAuth') {
-    const key = statedKey(requester, { ...shared, fields: {}, guesses: [] });
-    if (key === null) shared.needs.add('noSignIn');
-    const auth = key?.auth ?? { kind: 'none' };
-    const title = key === null ? 'No sign-in' : 'API key';
-    const way = { title, fields: key?.fields ?? {}, auth, why: '', headers: new Map(), guesses: [] };
-    return {
-      ...shared,
-      id: key === null ? 'none' : JSON.stringify(auth),
-      ways: [way],
-      place: key?.place ?? null,
-    };
-  }
-  const choices =
-    authenticator.type === 'SelectiveAuthenticator' ? objectIn(authenticator.get('authenticators')) : {};
-  const named = Object.keys(choices).map((name) => ({
-    title: sentence(name),
-    one: authenticator.part('authenticators')?.part(name),
-  }));
-  const alone = [{ title: titles.get(authenticator.type) ?? 'Credentials', one: authenticator }];
-  const ways = (named.length > 0 ? named : alone).flatMap(({ title, one }) =>
-    one === null || one === undefined ? [] : [readWay(title, one, { ...shared, fields: {}, guesses: [] })],
-  );
-  const id = JSON.stringify(ways.map(({ auth, why }) => auth ?? why));
-  return { ...shared, id, ways, place: null };
-}
-
 function sentence(name: string): string {
   const text = wordsOf(name).join(' ').slice(0, 60);
   return text === '' ? 'Credentials' : `${text[0]?.toUpperCase()}${text.slice(1)}`;
 }
 
-function readWay(title: string, one: Component, reading: Reading): SignIn {
-  const { fields, guesses } = reading;
-  const way = { title, fields, headers: new Map<string, string>(), guesses };
-  try {
-    return { ...way, auth: authOf(one, reading), why: '' };
-  } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
-    return { ...way, auth: null, why: error.message };
-  }
-}
-
 function authOf(one: Component, reading: Reading): JsonObject {
   const value = (name: string): JsonObject => valueOf(one.expression(name), one, reading);
-  switch (one.isCustom ? 'custom' : one.type) {
+  switch (one.kind) {
     case 'BearerAuthenticator':
       return { kind: 'bearer', token: value('api_token') };
     case 'BasicHttpAuthenticator': {
@@ -106,9 +81,9 @@ function authOf(one: Component, reading: Reading): JsonObject {
 }
 
 /** A credential value: a field, or a fixed text. */
-function valueOf(expression: Expression | null, at: Component, { settings, fields }: Reading): JsonObject {
+function valueOf(expression: Expression | null, at: Component, { fields }: Reading): JsonObject {
   if (expression === null) return refuse('a sign-in without its value', at);
-  const sent = sentBy(expression, settings, at);
+  const sent = sentBy(expression, at);
   if (sent.kind === 'text') return { text: plainText(sent.value) };
   if (sent.kind !== 'setting') return refuse('a sign-in by a value that is not of the connector', at);
   const { setting, suffix } = sent;
@@ -117,35 +92,33 @@ function valueOf(expression: Expression | null, at: Component, { settings, field
 }
 
 /** `Token {{ config.key }}`: the text before a value. */
-function prefixed(expression: Expression | null): {
-  readonly prefix?: string;
-  readonly value: Expression | null;
-} {
+function prefixed(expression: Expression | null) {
   const [first, value, ...more] = expression?.kind === 'join' ? expression.parts : [];
-  if (first?.kind !== 'value' || value === undefined || more.length > 0) return { value: expression };
-  return { prefix: fixedText(first), value };
+  return first?.kind === 'value' && value !== undefined && more.length === 0
+    ? { prefix: fixedText(first), value }
+    : { prefix: undefined, value: expression };
 }
 
 function apiKey(one: Component, reading: Reading): JsonObject {
   const option = one.part('inject_into');
   const named: Place = { where: 'header', name: fixedText(one.expression('header')) };
-  const place = option === null ? named : placeOfOption(option, reading.settings);
+  const place = option === null ? named : placeOfOption(option);
   const { prefix, value } = prefixed(one.expression('api_token'));
   const key = { value: valueOf(value, one, reading) };
   if (place?.where === 'header' && place.name !== '') {
     return { kind: 'header', name: place.name, ...key, ...stated({ prefix }) };
   }
   if (place?.where === 'query' && prefix === undefined) return { kind: 'query', name: place.name, ...key };
-  if (place?.where !== 'body' || prefix !== undefined) return refuse('a key in this place', option ?? one);
-  reading.needs.add('keyInBody');
-  return { kind: 'body', at: place.name, ...key };
+  return place?.where === 'body' && prefix === undefined
+    ? { kind: 'body', at: place.name, ...key }
+    : refuse('a key in this place', option ?? one);
 }
 
 /** Names of the members of a token request by RFC 6749. */
 const usualNames = ['access_token', 'client_id', 'client_secret', 'refresh_token', 'grant_type'];
 
 function oauth(one: Component, reading: Reading): JsonObject {
-  const { fields, guesses, needs } = reading;
+  const { fields, guesses } = reading;
   const strange = usualNames.find((name) => (one.text(`${name}_name`) ?? name) !== name);
   if (strange !== undefined) refuse(`a name other than ${strange} in a token request`, one);
   if (one.get('profile_assertion') !== undefined) refuse('a token by a signed assertion', one);
@@ -161,15 +134,9 @@ function oauth(one: Component, reading: Reading): JsonObject {
   const params = tokenParams(one, reading);
   const scope = listIn(one.get('scopes')).map(plainText).join(' ');
   if (grant === 'client_credentials') {
-    return {
-      kind: 'clientCredentials',
-      ...shared,
-      ...stated({ params }),
-      ...(scope === '' ? {} : { scope }),
-    };
+    return { kind: 'clientCredentials', ...shared, ...stated({ params, scope: scope || undefined }) };
   }
   if (grant === 'password') {
-    needs.add('passwordGrant');
     const { username = '', password = '', ...others } = params;
     if (!isJsonObject(username) || !isJsonObject(password)) {
       refuse('a password that is not of the connector', one);
@@ -182,7 +149,6 @@ function oauth(one: Component, reading: Reading): JsonObject {
   const accessToken = fields['access_token'] === undefined ? 'access_token' : 'access_token_2';
   fields[accessToken] = { secret: true, required: false };
   const all = scope === '' ? params : { ...params, scope };
-  if (Object.keys(all).length > 0) needs.add('tokenParams');
   guesses.push('style');
   const rotates = one.part('refresh_token_updater') !== null;
   return { kind: 'refresh', accessToken, refreshToken, rotates, ...shared, ...stated({ params: all }) };
@@ -191,13 +157,10 @@ function oauth(one: Component, reading: Reading): JsonObject {
 /** How the client identifies itself: by basic authentication where a header has it. */
 function tokenStyle(one: Component): 'basic' | 'body' {
   const headers = Object.entries(objectIn(one.get('refresh_request_headers')));
-  const others = headers.filter(([name]) => !/^(?:content-type|accept)$/i.test(name));
-  const [first, ...more] = others;
+  const [first, ...more] = headers.filter(([name]) => !/^(?:content-type|accept)$/i.test(name));
   if (first === undefined) return 'body';
-  const [name, value] = first;
-  const text = plainText(value);
   const isBasic =
-    /^authorization$/i.test(name) && /Basic/.test(text) && /client_id.*client_secret/s.test(text);
+    /^authorization$/i.test(first[0]) && /Basic.*client_id.*client_secret/s.test(plainText(first[1]));
   return isBasic && more.length === 0
     ? 'basic'
     : refuse('a token request with a header that is computed', one);
@@ -206,23 +169,24 @@ function tokenStyle(one: Component): 'basic' | 'body' {
 /** Additional members of the token request. */
 function tokenParams(one: Component, reading: Reading): Readonly<Record<string, JsonValue>> {
   const members = Object.entries(objectIn(one.get('refresh_request_body')));
-  const others = members.filter(([name]) => !usualNames.includes(name));
   return Object.fromEntries(
-    others.map(([name, value]) => [name, textOrField(plainText(value), one, reading)]),
+    members
+      .filter(([name]) => !usualNames.includes(name))
+      .map(([name, value]) => [name, textOrField(one.parse(plainText(value)), one, reading)]),
   );
 }
 
-function textOrField(text: string, at: Component, reading: Reading): JsonValue {
-  const value = valueOf(at.parse(text), at, reading);
+function textOrField(expression: Expression, at: Component, reading: Reading): JsonValue {
+  const value = valueOf(expression, at, reading);
   return textIn(value, 'text') ?? value;
 }
 
 /** An address with names in its host only. */
-function writtenUrl(parts: readonly Expression[], at: Component, { settings, host, used }: Reading): string {
-  const address = addressOf(parts, settings, at);
+function writtenUrl(parts: readonly Expression[], at: Component, { host, used }: Reading): string {
+  const address = addressOf(parts, at);
   Object.assign(host, address.host);
   used.push(...address.used);
-  const path = address.path.flatMap((part) => (part.kind === 'join' ? part.parts : [part]));
+  const path = address.path.flatMap(partsOf);
   if (path.some((part) => part.kind !== 'value')) refuse('an address of tokens with a value in its path', at);
   const text = path
     .map(fixedText)
@@ -233,23 +197,15 @@ function writtenUrl(parts: readonly Expression[], at: Component, { settings, hos
 
 /** A token by one call. */
 function login(one: Component, reading: Reading): JsonObject {
-  reading.needs.add('login');
-  const requester = one.part('login_requester') ?? refuse('a login without its request', one);
-  if (requester.isCustom || requester.type !== 'HttpRequester') refuse('a login of this type', requester);
+  const requester = needed(one, 'login_requester', 'HttpRequester', 'a login of this type');
   const inner = requester.part('authenticator');
   if (inner !== null && inner.type !== 'NoAuth') refuse('a login that is signed itself', inner);
   const token = listIn(one.get('session_token_path')).map(plainText).join('.');
   if (token === '') refuse('a login that does not say where its token is', one);
-  const values: Record<string, JsonValue> = {};
-  const isForm = readBody(requester, (members) => {
-    for (const [name, expression] of members) {
-      const value = valueOf(expression, requester, reading);
-      values[name] = textIn(value, 'text') ?? value;
-    }
-  });
+  const { isForm, members } = readBody(requester);
+  const values = members.map(([name, value]) => [name, textOrField(value, requester, reading)]);
   const use = one.part('request_authentication');
-  const option = use?.part('inject_into') ?? null;
-  const place = option === null ? null : placeOfOption(option, reading.settings);
+  const place = placeOfOption(use?.part('inject_into') ?? null);
   if (use?.type !== 'Bearer' && place?.where !== 'header') {
     refuse('a token of a login in this place', use ?? one);
   }
@@ -258,7 +214,7 @@ function login(one: Component, reading: Reading): JsonObject {
     kind: 'login',
     url: writtenUrl(urlOf(requester), requester, reading),
     method: (requester.text('http_method') ?? 'GET').toUpperCase(),
-    ...stated({ [isForm ? 'form' : 'body']: values }),
+    ...stated({ [isForm ? 'form' : 'body']: Object.fromEntries(values) as JsonObject }),
     token,
     ...stated({ header: place?.name, lifetimeMs }),
   };
@@ -274,20 +230,22 @@ export function durationOf(text: string): number | null {
   return ms > 0 ? ms : null;
 }
 
-/** A secret of the connector that the file sends as a header or a parameter, without a sign-in. */
-function statedKey(requester: Component, reading: Reading) {
-  const members = [
-    ...Object.entries(objectIn(requester.get('request_headers'))).map((one) => ['header', ...one] as const),
-    ...Object.entries(objectIn(requester.get('request_parameters'))).map((one) => ['query', ...one] as const),
-  ];
-  for (const [where, name, text] of members) {
-    const { prefix, value } = prefixed(typeof text === 'string' ? requester.parse(text) : null);
-    if (value?.kind !== 'path' || value.root !== 'config' || (where === 'query' && prefix !== undefined)) {
-      continue;
-    }
-    if (!reading.settings.isSecretAt(value.steps) && name.toLowerCase() !== 'authorization') continue;
-    const auth = { kind: where, name, value: valueOf(value, requester, reading), ...stated({ prefix }) };
-    return { auth, fields: reading.fields, place: { where, name } };
-  }
-  return null;
+/** A secret of the connector that the file sends as a header or a parameter; without one, no sign-in. */
+function statedKey(requester: Component, reading: Reading): SignIn & { readonly place: Place | null } {
+  const shared = { fields: reading.fields, why: '', headers: new Map<string, string>(), guesses: [] };
+  const members = (['header', 'query'] as const).flatMap((where) => {
+    const all = objectIn(requester.get(where === 'header' ? 'request_headers' : 'request_parameters'));
+    return Object.entries(all).map(([name, text]) => ({ where, name, ...prefixed(requester.parse(text)) }));
+  });
+  const key = members.find(
+    ({ where, name, prefix, value }) =>
+      value?.kind === 'path' &&
+      value.root === 'config' &&
+      (where === 'header' || prefix === undefined) &&
+      (requester.settings.isSecretAt(value.steps) || name.toLowerCase() === 'authorization'),
+  );
+  if (key === undefined) return { ...shared, title: 'No sign-in', auth: { kind: 'none' }, place: null };
+  const { where, name, value, prefix } = key;
+  const auth = { kind: where, name, value: valueOf(value, requester, reading), ...stated({ prefix }) };
+  return { ...shared, title: 'API key', auth, place: { where, name } };
 }

@@ -64,16 +64,33 @@ export function headOf(
 }
 
 function credentialsOf({ title, fields }: SignIn, hostFields: readonly string[]): JsonObject {
+  const host = hostFields.filter((name) => !Object.hasOwn(fields, name));
+  const others = Object.fromEntries(host.map((name) => [name, { secret: false }]));
+  return { title, fields: { ...credentialFields(fields), ...others } };
+}
+
+export function credentialFields(fields: SignIn['fields']): JsonObject {
   const entries = Object.entries(fields).map(([name, { secret, required }]) => [
     name,
     { ...(secret ? {} : { secret }), ...(required ? {} : { required }) },
   ]);
-  const host = hostFields.filter((name) => !Object.hasOwn(fields, name));
-  return {
-    title,
-    fields: Object.fromEntries([...entries, ...host.map((name) => [name, { secret: false }])]),
-  };
+  return Object.fromEntries(entries);
 }
+
+/** Comments about guesses of ways to sign in. */
+export function guessesOf(ways: readonly SignIn[]): readonly Comment[] {
+  return ways.flatMap(({ title, guesses }) =>
+    guesses.length === 0
+      ? []
+      : [{ at: ['upstream', 'auth', title], text: `${guesses.join(', ')} # guessed` }],
+  );
+}
+
+/** Members of `upstream` that no file says. */
+export const commonUpstream = {
+  limits: { concurrency: 2, requestsPerSecond: 2, timeoutMs: 60_000, maxBodyBytes: 67_108_864 },
+  message: ['message', 'error.message', 'error_description', 'error', 'errors.0.message', 'detail'],
+};
 
 function upstreamOf(
   service: ServiceFile,
@@ -83,10 +100,7 @@ function upstreamOf(
   entities: JsonObject,
   note: NoteAt,
 ): JsonObject {
-  const at = ['upstream'];
-  for (const { title, guesses } of ways) {
-    if (guesses.length > 0) note([...at, 'auth', title], `${guesses.join(', ')} # guessed`);
-  }
+  for (const { at, text } of guessesOf(ways)) note(at, text);
   const fromCredentials = new Map(ways.flatMap(({ headers }) => [...headers]));
   const headers = [...fromCredentials].map(([name, field]) => [name, { field }] as const);
   return {
@@ -95,8 +109,7 @@ function upstreamOf(
     auth: Object.fromEntries(ways.map(({ title, auth }) => [title, auth])),
     ...stated({ headers: Object.fromEntries(headers) }),
     check: checkOf(service, plans),
-    limits: { concurrency: 2, requestsPerSecond: 2, timeoutMs: 60_000, maxBodyBytes: 67_108_864 },
-    message: ['message', 'error.message', 'error_description', 'error', 'errors.0.message', 'detail'],
+    ...commonUpstream,
     ...stated({ failed: failedOf(service) }),
     entities,
   };
