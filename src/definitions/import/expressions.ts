@@ -142,7 +142,7 @@ function openNode(data: JsonValue | undefined, parameters: JsonObject, depth: nu
 function convert(data: JsonValue | undefined, parameters: JsonObject, depth: number): Expression {
   if (depth > mostDepth) return other('a template with too much nesting');
   const type = textIn(data, 'type') ?? '';
-  const read = converters.get(type);
+  const read = Object.hasOwn(converters, type) ? converters[type] : undefined;
   return read?.(openNode(data, parameters, depth)) ?? other(`${type || 'nothing'} in a template`);
 }
 
@@ -155,82 +155,60 @@ function list({ parts }: Node): Expression {
 }
 
 /** The forms of a template by the names that the library gives them. */
-const converters = new Map<string, (node: Node) => Expression>([
-  ['StringLiteral', literal],
-  ['IntegerLiteral', literal],
-  ['FloatLiteral', literal],
-  ['ArrayLiteral', list],
-  ['TupleLiteral', list],
-  ['Identifier', ({ text }) => variable(text('value'))],
+const converters: Readonly<Record<string, (node: Node) => Expression>> = {
+  StringLiteral: literal,
+  IntegerLiteral: literal,
+  FloatLiteral: literal,
+  ArrayLiteral: list,
+  TupleLiteral: list,
+  Identifier: ({ text }) => variable(text('value')),
   // The library keeps the members in a map.
-  ['ObjectLiteral', ({ get }) => (isEmptyMap(get('value')) ? valueOf({}) : other('a table in a template'))],
-  [
-    'MemberExpression',
-    ({ get, text, part, parameters }) => {
-      if (text('property', 'type') === 'SliceExpression') return call('slice', [part('object')]);
-      const isName = get('computed') !== true && text('property', 'type') === 'Identifier';
-      return member(
-        part('object'),
-        isName ? valueOf(text('property', 'value')) : part('property'),
-        parameters,
-      );
-    },
-  ],
-  [
-    'CallExpression',
-    ({ text, part, parts, parameters }) => {
-      if (text('callee', 'type') === 'Identifier') return call(text('callee', 'value'), parts('args'));
-      const name = text('callee', 'property', 'value');
-      const object = part('callee', 'object');
-      if (name !== 'get') return call(name, [object, ...parts('args')]);
-      const [step = valueOf(null), fallback = valueOf(null)] = parts('args');
-      return either('or', member(object, step, parameters), fallback);
-    },
-  ],
-  [
-    'FilterExpression',
-    ({ text, part, parts }) => {
-      const name = text('filter', 'callee', 'value') || text('filter', 'value');
-      const args = parts('filter', 'args');
-      return name === 'default'
-        ? either('or', part('operand'), args[0] ?? valueOf(''))
-        : call(name, [part('operand'), ...args]);
-    },
-  ],
-  ['BinaryExpression', ({ text, part }) => binary(text('operator', 'value'), part('left'), part('right'))],
-  [
-    'UnaryExpression',
-    ({ text, part }) => {
-      const operand = part('argument');
-      if (text('operator', 'value') === 'not') {
-        return ofParts([operand], () => ({ kind: 'not', parts: [operand] }));
-      }
-      return operand.kind === 'value' && typeof operand.value === 'number'
-        ? valueOf(-operand.value)
-        : other('a sign before a value');
-    },
-  ],
-  [
-    'TestExpression',
-    ({ get, text, part }) => {
-      const name = text('test', 'value');
-      const value = valueOfWord(name);
-      if (value === undefined) return other(`the test ${oneLine(name, 40)} in a template`);
-      const isNegated = (get('negate') === true) !== (name === 'defined');
-      return binary(isNegated ? '!=' : '==', part('operand'), valueOf(value));
-    },
-  ],
-  ['Ternary', ({ part }) => choice(part('condition'), part('trueExpr'), part('falseExpr'))],
-  ['SelectExpression', ({ part }) => choice(part('test'), part('lhs'), valueOf(''))],
-  [
-    'If',
-    ({ part, parts }) => {
-      const [yes, no] = [parts('body'), parts('alternate')].map((all) => joined([valueOf(''), ...all]));
-      return choice(part('test'), yes ?? valueOf(''), no ?? valueOf(''));
-    },
-  ],
-  ['Comment', () => valueOf('')],
-]);
+  ObjectLiteral: ({ get }) => (isEmptyMap(get('value')) ? valueOf({}) : other('a table in a template')),
+  MemberExpression: ({ get, text, part, parameters }) => {
+    if (text('property', 'type') === 'SliceExpression') return call('slice', [part('object')]);
+    const isName = get('computed') !== true && text('property', 'type') === 'Identifier';
+    return member(part('object'), isName ? valueOf(text('property', 'value')) : part('property'), parameters);
+  },
+  CallExpression: ({ text, part, parts, parameters }) => {
+    if (text('callee', 'type') === 'Identifier') return call(text('callee', 'value'), parts('args'));
+    const name = text('callee', 'property', 'value');
+    const object = part('callee', 'object');
+    if (name !== 'get') return call(name, [object, ...parts('args')]);
+    const [step = valueOf(null), fallback = valueOf(null)] = parts('args');
+    return either('or', member(object, step, parameters), fallback);
+  },
+  FilterExpression: ({ text, part, parts }) => {
+    const name = text('filter', 'callee', 'value') || text('filter', 'value');
+    const args = parts('filter', 'args');
+    return name === 'default'
+      ? either('or', part('operand'), args[0] ?? valueOf(''))
+      : call(name, [part('operand'), ...args]);
+  },
+  BinaryExpression: ({ text, part }) => binary(text('operator', 'value'), part('left'), part('right')),
+  UnaryExpression: ({ text, part }) => {
+    const operand = part('argument');
+    if (text('operator', 'value') === 'not') {
+      return ofParts([operand], () => ({ kind: 'not', parts: [operand] }));
+    }
+    return operand.kind === 'value' && typeof operand.value === 'number'
+      ? valueOf(-operand.value)
+      : other('a sign before a value');
+  },
+  TestExpression: ({ get, text, part }) => {
+    const name = text('test', 'value');
+    const value = valueOfWord(name);
+    if (value === undefined) return other(`the test ${oneLine(name, 40)} in a template`);
+    const isNegated = (get('negate') === true) !== (name === 'defined');
+    return binary(isNegated ? '!=' : '==', part('operand'), valueOf(value));
+  },
+  Ternary: ({ part }) => choice(part('condition'), part('trueExpr'), part('falseExpr')),
+  SelectExpression: ({ part }) => choice(part('test'), part('lhs'), valueOf('')),
+  If: ({ part, parts }) => {
+    const [yes, no] = [parts('body'), parts('alternate')].map((all) => joined([valueOf(''), ...all]));
+    return choice(part('test'), yes ?? valueOf(''), no ?? valueOf(''));
+  },
+  Comment: () => valueOf(''),
+};
 
 function isEmptyMap(value: unknown): boolean {
   return value instanceof Map && value.size === 0;

@@ -87,27 +87,17 @@ interface Layer {
 }
 
 /** Types of components that the file may leave out, by the member that holds them. */
-const typeByMember = new Map(
-  Object.entries({
-    retriever: 'SimpleRetriever',
-    requester: 'HttpRequester',
-    login_requester: 'HttpRequester',
-    record_selector: 'RecordSelector',
-    extractor: 'DpathExtractor',
-    record_filter: 'RecordFilter',
-    schema_loader: 'JsonFileSchemaLoader',
-    paginator: 'NoPagination',
-    parent_stream_configs: 'ParentStreamConfig',
-    stream: 'DeclarativeStream',
-    streams: 'DeclarativeStream',
-    start_datetime: 'MinMaxDatetime',
-    end_datetime: 'MinMaxDatetime',
-    spec: 'Spec',
-    check: 'CheckStream',
-    fields: 'AddedFieldDefinition',
-    decoder: 'JsonDecoder',
-  }),
-);
+const typeByMember = new Map([
+  ['stream', 'DeclarativeStream'],
+  ['streams', 'DeclarativeStream'],
+  ['retriever', 'SimpleRetriever'],
+  ['requester', 'HttpRequester'],
+  ['login_requester', 'HttpRequester'],
+  ['record_selector', 'RecordSelector'],
+  ['extractor', 'DpathExtractor'],
+  ['record_filter', 'RecordFilter'],
+  ['decoder', 'JsonDecoder'],
+]);
 
 /** A component of the manifest. */
 export interface Component extends ReturnType<typeof openMembers> {

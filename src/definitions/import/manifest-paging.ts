@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from '../../core/json.ts';
+import type { JsonObject } from '../../core/json.ts';
 import { expressionText, isNothing, rootsOf, type Expression } from './expressions.ts';
 import type { Component } from './manifest-file.ts';
 import { placeOfOption, type Request } from './manifest-request.ts';
@@ -135,83 +135,66 @@ interface Walk {
   readonly position: Position;
 }
 
-const tokenKey = 'next_page';
-
 function byCursor({ strategy, request, param, size, isRoot, position }: Walk): PagingFound {
   const { kind, place, more } = position;
   const end = endOf(strategy, position);
-  const sized: JsonObject = size.param === null ? {} : { sizeParam: size.param, maxSize: size.max };
+  const sized = size.param === null ? {} : { sizeParam: size.param, maxSize: size.max };
   const shared = { ...single, guesses: size.param === null ? [] : size.guesses, open: end.open };
-  const flagsAt: JsonObject = stated({ has_more: end.more, is_last: end.done });
+  const metadata: JsonObject = stated({ has_more: end.more, is_last: end.done });
   const flags = {
     ...(end.more === undefined ? {} : { flagKeys: ['has_more'] }),
     ...(end.done === undefined ? {} : { doneKeys: ['is_last'] }),
     ...sized,
   };
-  const byToken = (tokenParam: string, key: JsonValue = tokenKey): JsonObject => ({
-    kind: 'pageToken',
-    tokenParam,
-    tokenKeys: [key],
-    ...flags,
-  });
+  const key = 'next_page';
+  const pagination = { kind: 'pageToken', tokenParam: param, tokenKeys: [key], ...flags };
   if (kind === 'other') refuse(`a next page that is computed (${place})`, strategy);
   if (kind === 'token' && isRoot) {
     refuse(`paging that cannot move: the answer is the list itself, and ${place} of it the token`, strategy);
   }
-  if (param === null && (kind === 'token' || kind === 'link')) {
-    const paging = {
-      kind: kind === 'link' ? 'linkHeader' : 'nextUrl',
-      ...(kind === 'link' ? {} : { path: place }),
-    };
+  if (param === null) {
+    if (kind !== 'token' && kind !== 'link') refuse('an address that is no member of the answer', strategy);
     // The next address has no flag beside it.
     const flag = kind === 'link' ? undefined : (end.more ?? end.done);
+    const open = `keep the pagination if the last page has no address of another one: the file ends the listing by ${flag}`;
     return {
       ...shared,
       pagination: {
         kind: 'pageToken',
-        tokenParam: request.params.add({ where: 'query', name: tokenKey }),
-        tokenKeys: [tokenKey],
+        tokenParam: request.params.add({ where: 'query', name: key }),
+        tokenKeys: [key],
         ...sized,
       },
-      paging: { ...paging, keep: 'any' },
-      open:
-        flag === undefined
-          ? end.open
-          : `keep the pagination if the last page has no address of another one: the file ends the listing by ${flag}`,
+      paging:
+        kind === 'link' ? { kind: 'linkHeader', keep: 'any' } : { kind: 'nextUrl', path: place, keep: 'any' },
+      open: flag === undefined ? end.open : open,
       summary: `pages by the ${kind === 'link' ? 'Link header' : 'next address'}`,
     };
   }
-  if (param === null) return refuse('an address that is no member of the answer', strategy);
   switch (kind) {
     case 'link':
       return refuse('a parameter that takes the address of the Link header', strategy);
     case 'token':
-    case 'header':
+    case 'header': {
+      const token = kind === 'token' ? place : { header: place };
+      const paging = { kind: 'cursor', token, ...stated({ more: end.more }) };
+      const done = stated({ is_last: end.done });
+      return { ...shared, pagination, metadata: done, paging, summary: 'pages by token' };
+    }
+    case 'inAddress': {
+      const tokenKeys = [{ key, param: more }];
+      const summary = 'pages by a token in the next address';
       return {
         ...shared,
-        pagination: byToken(param),
-        metadata: stated({ is_last: end.done }),
-        paging: {
-          kind: 'cursor',
-          token: kind === 'token' ? place : { header: place },
-          ...stated({ more: end.more }),
-        },
-        summary: 'pages by token',
+        pagination: { ...pagination, tokenKeys },
+        metadata: { [key]: place, ...metadata },
+        summary,
       };
-    case 'inAddress':
-      return {
-        ...shared,
-        pagination: byToken(param, { key: tokenKey, param: more }),
-        metadata: { [tokenKey]: place, ...flagsAt },
-        summary: 'pages by a token in the next address',
-      };
-    case 'record':
-      return {
-        ...shared,
-        pagination: { kind: 'lastRecord', ...flags, tokenParam: param, field: place },
-        metadata: flagsAt,
-        summary: 'pages by the last record',
-      };
+    }
+    case 'record': {
+      const walk = { kind: 'lastRecord', tokenParam: param, ...flags, field: place };
+      return { ...shared, pagination: walk, metadata, summary: 'pages by the last record' };
+    }
     case 'count': {
       if (more !== '1') return byOffset(param, size, Number(more) || size.max);
       const open = `write the number of the first page: the file adds 1 to ${place} of each answer`;

@@ -256,22 +256,15 @@ function accepted(name: string, isPath: boolean): string {
   return names.test(name) ? name : wordsOf(`p ${name}`).join('_').slice(0, 58);
 }
 
-const whereByWord = new Map<string, Place['where']>([
-  ['request_parameter', 'query'],
-  ['header', 'header'],
-  ['body_json', 'body'],
-  ['body_data', 'body'],
-]);
-
 /** Where an option of a request goes; null: it is the address itself, or there is no option. */
 export function placeOfOption(option: Component | null): Place | null {
   const into = option?.text('inject_into') ?? '';
   if (option === null || option.type === 'RequestPath' || into === 'path') return null;
-  const path = option.get('field_path');
-  const names = isJsonArray(path) ? path : [option.text('field_name') ?? ''];
-  const texts = names.map((name) => textBy(option.parse(plainText(name)), option));
-  const where = whereByWord.get(into) ?? refuse(`an option that goes into ${into || 'nothing'}`, option);
-  return texts.includes('')
-    ? refuse('an option without a fixed name', option)
-    : { where, name: texts.join('.') };
+  const [, word] = /^(request_parameter|header|body_json|body_data)$/.exec(into) ?? [];
+  if (word === undefined) return refuse(`an option that goes into ${into || 'nothing'}`, option);
+  const path = option.get('field_path') ?? [option.text('field_name') ?? ''];
+  const names = (isJsonArray(path) ? path : []).map((name) => textBy(option.parse(plainText(name)), option));
+  if (names.length === 0 || names.includes('')) refuse('an option without a fixed name', option);
+  const where = word === 'header' ? 'header' : word === 'request_parameter' ? 'query' : 'body';
+  return { where, name: names.join('.') };
 }

@@ -4,10 +4,10 @@ import { readChanges } from './manifest-changes.ts';
 import type { Component, Manifest } from './manifest-file.ts';
 import { readPaging } from './manifest-paging.ts';
 import { readFilter, readPlace, readRecords, type Records } from './manifest-records.ts';
-import { placeOfOption, readRequest, type Request } from './manifest-request.ts';
+import { placeOfOption, readRequest, urlOf, type Request } from './manifest-request.ts';
 import { refuse, Refusal, unlessRefused, type Setting } from './manifest-settings.ts';
 import { readSigning, type Signing } from './manifest-sign-in.ts';
-import { fixedTexts, needed, sentBy, type Use } from './manifest-values.ts';
+import { addressOf, fixedTexts, needed, sentBy, type Use } from './manifest-values.ts';
 import { columnName, plainText, singular, wordsOf, type FieldType } from './schemas.ts';
 import { stated, type Comment } from './write-definition.ts';
 
@@ -116,21 +116,18 @@ function freeName(name: string, taken: ReadonlySet<string>): string {
 
 /** The address and sign-in of most streams: a definition has one address, and signs all requests alike. */
 function mainOf(streams: readonly Component[]) {
-  const requests = streams.flatMap((stream) =>
-    unlessRefused(
-      () => {
-        const { requester } = partsOf(stream);
-        const signing = readSigning(requester);
-        return { signing, baseUrl: readRequest(requester, signing.place).baseUrl };
-      },
-      () => [],
-    ),
-  );
-  const signings = requests.filter(({ signing }) => signing.ways.some(({ auth }) => auth !== null));
-  const signed = signings.filter(({ signing }) => signing.id !== 'none');
+  const readable = <Read>(read: (requester: Component) => Read): readonly Read[] =>
+    streams.flatMap((stream) =>
+      unlessRefused(
+        () => [read(partsOf(stream).requester)],
+        () => [],
+      ),
+    );
+  const signings = readable(readSigning).filter(({ ways }) => ways.some(({ auth }) => auth !== null));
+  const signed = signings.filter(({ id }) => id !== 'none');
   return {
-    baseUrl: mostOf(requests.map(({ baseUrl }) => baseUrl)),
-    signing: mostOf((signed.length > 0 ? signed : signings).map(({ signing }) => signing.id)),
+    baseUrl: mostOf(readable((requester) => addressOf(urlOf(requester), requester).baseUrl)),
+    signing: mostOf((signed.length > 0 ? signed : signings).map(({ id }) => id)),
   };
 }
 

@@ -11,6 +11,7 @@ import {
 import type { Component } from './manifest-file.ts';
 import { placesIn, refuse, type Setting } from './manifest-settings.ts';
 import { oneLine, plainText } from './schemas.ts';
+import { hostPattern } from './service-file.ts';
 
 /** The member, which has to be a component of this kind. `what`: how the refusal of another one begins. */
 export function needed(of: Component, name: string, kind: string, what: string): Component {
@@ -98,10 +99,7 @@ function read(expression: Expression, at: Component): Sent | null {
     }
     case 'call':
       return readCall(expression.name, expression.parts, at);
-    case 'and':
-    case 'compare':
-    case 'not':
-    case 'other':
+    default:
       return null;
   }
 }
@@ -169,11 +167,6 @@ function readCall(name: string, [value, second]: readonly Expression[], at: Comp
       const sent = days === undefined ? null : sentBy(value, at);
       return sent?.kind === 'clock' ? { ...sent, days: sent.days + Number(`${name}${days}`) } : null;
     }
-    case 'int':
-    case 'strip':
-    case 'trim':
-    case 'str_to_datetime':
-      return sentBy(value, at);
     case 'part': {
       if (value.kind !== 'call' || value.name !== 'split' || second?.kind !== 'value') return null;
       const sent = sentBy(value.parts[0] ?? null, at);
@@ -181,7 +174,7 @@ function readCall(name: string, [value, second]: readonly Expression[], at: Comp
       return sent.kind === 'partition' && typeof second.value === 'number' ? { ...sent, part } : null;
     }
     default:
-      return null;
+      return /^(?:int|strip|trim|str_to_datetime)$/.test(name) ? sentBy(value, at) : null;
   }
 }
 
@@ -193,9 +186,6 @@ function inFormat(sent: Sent, text: string): Sent | null {
 }
 
 // --- The address of a request
-
-const label = '[a-z0-9][a-z0-9-]{0,62}';
-const wholeHost = String.raw`${label}(\.${label}){1,5}`;
 
 /**
  * Divides the whole address of a request into its host and its path, whose templates are still in it. `host`: names in
@@ -253,19 +243,14 @@ function hostName(part: Expression, isWhole: boolean, at: Component) {
   const sent = sentBy(inner, at);
   if (sent.kind !== 'setting') return refuse(`a host that is computed (${expressionText(inner)})`, at);
   const { setting, suffix } = sent;
-  const stated = [...setting.values, ...(setting.fallback === null ? [] : [setting.fallback])];
-  const paths = new Set(
-    stated.map((one) =>
-      /^https?:/.test(one) ? one.replace(/^https?:\/\/[^/]*/, '').replace(/\/$/, '') : '',
-    ),
-  );
+  const stated = [...setting.values, setting.fallback ?? ''].filter((one) => one !== '');
+  const paths = new Set(stated.map((one) => /^https?:\/\/[^/]*(.*?)\/?$/.exec(one)?.[1] ?? ''));
   if (paths.size > 1) {
     refuse(`addresses with several paths in ${setting.name}, of which only the host is used`, at);
   }
-  const isLabel =
-    setting.values.length > 0 && setting.values.every((one) => /^[a-z0-9][a-z0-9.-]*$/.test(one));
-  const choices = setting.values.map((one) => one.replaceAll('.', String.raw`\.`)).join('|');
-  const pattern = isLabel && choices.length <= 200 ? choices : isWhole ? wholeHost : label;
+  const areHosts = setting.values.every((one) => /^[a-z0-9][a-z0-9.-]*$/.test(one));
+  const isShort = setting.values.join('|').length <= 200;
+  const pattern = hostPattern(areHosts && isShort ? setting.values : [], isWhole);
   const from = [{ field: setting.name, ...(isWhole ? { origin: true } : {}) }];
   return { setting, host: { from, pattern }, path: [...paths].join('') + suffix };
 }
@@ -276,18 +261,15 @@ function tableOf(expression: Expression, at: Component) {
   let next = expression;
   let by: Steps | null = null;
   while (next.kind === 'if') {
-    const [test, yes, no]: readonly Expression[] = next.parts;
-    const [left, right] =
-      test?.kind === 'compare' && test.operator === '=='
-        ? test.parts
-        : [test, { kind: 'value', value: true } as const];
-    if (left?.kind !== 'path' || left.root !== 'config' || right.kind !== 'value' || yes?.kind !== 'value') {
+    const [test, yes, no]: readonly [Expression, Expression, Expression] = next.parts;
+    const isEqual = test.kind === 'compare' && test.operator === '==';
+    const [left, right] = isEqual ? test.parts : [test, { kind: 'value', value: true } as const];
+    const isChoice = left.kind === 'path' && left.root === 'config' && right.kind === 'value';
+    if (!isChoice || yes.kind !== 'value' || (by ?? left.steps).join('.') !== left.steps.join('.'))
       return null;
-    }
-    if (by !== null && by.join('.') !== left.steps.join('.')) return null;
     by = left.steps;
     map[plainText(right.value)] = fixedText(yes);
-    next = no ?? expression;
+    next = no;
   }
   if (by === null || next.kind !== 'value') return null;
   const setting = at.settings.at(by, at);

@@ -226,7 +226,7 @@ export function serverOf({ root, isPlain }: ServiceFile): Server {
     }
     host[name] = {
       from: [isOrigin ? { field: name, origin: true } : { field: name }],
-      pattern: patternOf(url, name, choices),
+      pattern: hostPattern(choices, new RegExp(`^(?:https?://)?\\{${name}\\}(?:[/:]|$)`).test(url)),
     };
     return written;
   });
@@ -235,9 +235,8 @@ export function serverOf({ root, isPlain }: ServiceFile): Server {
   return { kind: 'found', baseUrl, host, open: open.length === 0 ? null : open.join('; ') };
 }
 
-/** A name that is the whole host has dots in it. */
-function patternOf(url: string, name: string, choices: readonly string[]): string {
+/** The pattern of a name in a host. `isWhole`: it is the whole host, and has dots in it. */
+export function hostPattern(choices: readonly string[], isWhole: boolean): string {
   if (choices.length > 0) return choices.map((choice) => choice.replaceAll('.', String.raw`\.`)).join('|');
-  const isWhole = new RegExp(`^(?:https?://)?\\{${name}\\}(?:[/:]|$)`).test(url);
   return isWhole ? String.raw`${label}(\.${label}){1,5}` : label;
 }
