@@ -100,15 +100,12 @@ function writeManifest(manifest: Manifest, plans: readonly StreamPlan[]) {
     const isRequired = setting.isRequired || needed.get(setting.name)?.isRequired === true;
     needed.set(setting.name, { ...setting, isRequired });
   }
-  const isOfSignIn = (setting: string): boolean => ways.some(({ fields }) => Object.hasOwn(fields, setting));
-  const [shared, settings] = [true, false].map((is) =>
-    [...needed].filter(([setting]) => isOfSignIn(setting) === is),
-  );
+  const all = [...needed.values()];
+  const isOfSignIn = ({ name: setting }: Setting): boolean =>
+    ways.some(({ fields }) => Object.hasOwn(fields, setting));
   // Requests send fields of one way to sign in too: every way needs them.
-  const sharedFields = (shared ?? []).map(([setting, { isSecret }]) => [
-    setting,
-    { secret: isSecret, required: true },
-  ]);
+  const shared = all.filter(isOfSignIn).map((one) => [one.name, { secret: one.isSecret, required: true }]);
+  const settings = all.filter((one) => !isOfSignIn(one)).map((one) => [one.name, writeSetting(one)]);
   const data = {
     name,
     title,
@@ -116,11 +113,9 @@ function writeManifest(manifest: Manifest, plans: readonly StreamPlan[]) {
     rateLimit: { requestsPerSecond: 2, concurrency: 2 },
     credentials: ways.map((way) => ({
       title: way.title,
-      fields: credentialFields({ ...Object.fromEntries(sharedFields), ...way.fields }),
+      fields: credentialFields({ ...Object.fromEntries(shared), ...way.fields }),
     })),
-    ...stated({
-      settings: Object.fromEntries((settings ?? []).map(([setting, one]) => [setting, writeSetting(one)])),
-    }),
+    ...stated({ settings: Object.fromEntries(settings) as JsonObject }),
     entities: Object.fromEntries(plans.map((plan) => [plan.entity, plan.write()])),
     upstream: {
       baseUrl: request.baseUrl,

@@ -7,6 +7,7 @@ import { refuse, unlessRefused, type Setting } from './manifest-settings.ts';
 import { durationOf } from './manifest-sign-in.ts';
 import { sentBy } from './manifest-values.ts';
 import { plainText } from './schemas.ts';
+import { stated } from './write-definition.ts';
 
 /** How the times of a cursor are sent, as a definition says it. */
 interface Changes {
@@ -34,54 +35,39 @@ export function readChanges(
     return bounds.length > 0 ? refuse('a time of changes that no cursor gives', stream) : none;
   if (cursor.kind === 'IncrementingCountCursor' && bounds.length === 0) return none;
   if (cursor.kind !== 'DatetimeBasedCursor') return refuse('a cursor of this type', cursor);
-  const paramOf = (bound: 'from' | 'to', name: string): string | null => {
-    const option = cursor.part(name);
-    const place = placeOfOption(option);
-    if (option !== null && place === null) refuse('a time in an address', option);
-    if (place !== null) return request.params.add(place, { hint: bound });
-    const [use, ...others] = bounds.filter((one) => one.bound === bound);
-    if (others.length > 0) refuse('a time of changes in several places of a request', cursor);
-    return use?.param ?? null;
-  };
-  const from = paramOf('from', 'start_time_option');
-  const to = paramOf('to', 'end_time_option');
+  const from = paramOf(cursor, request, 'from');
+  const to = paramOf(cursor, request, 'to');
   if (from === null) return to === null ? none : refuse('an end of changes without a start', cursor);
   const own = cursor.text('datetime_format') ?? '%Y-%m-%dT%H:%M:%S%z';
   const formats = [...new Set(bounds.length === 0 ? [own] : bounds.map((use) => use.format ?? own))];
   const [pattern = own, ...more] = formats;
   if (more.length > 0) return refuse(`times of two formats (${formats.join(', ')})`, cursor);
   const format = formatOf(pattern, cursor);
-  const { value, setting, steps, open } = firstOf(cursor);
+  const { value: first, setting, steps, open } = firstOf(cursor);
   const field = cursorField(cursor, records);
-  const lookback = durationOf(cursor.text('lookback_window') ?? '');
-  const lookbackMs = lookback === null ? null : Math.min(Math.max(lookback, 1000), maxLookback);
-  const found = { ...none, used: setting === null ? [] : [setting], open };
-  const guessed = (ms: number) => (lookbackMs === null ? [`lookbackMs: ${ms}`] : []);
-  const isStepped = !['', null, undefined].includes(cursor.get('step') as string | null | undefined);
-  if (to !== null || isStepped) {
+  const used = setting === null ? [] : [setting];
+  if (to !== null || (cursor.get('step') ?? '') !== '') {
     const step = stepOf(cursor);
+    const { lookbackMs, guesses } = lookbackOf(cursor, 86_400_000);
+    const params = {
+      ...stated({ field: field?.name }),
+      fromParam: from,
+      ...stated({ toParam: to ?? undefined }),
+    };
     return {
-      ...found,
-      incremental: {
-        kind: 'windows',
-        ...(field === null ? {} : { field: field.name }),
-        fromParam: from,
-        ...(to === null ? {} : { toParam: to }),
-        format,
-        step: step.value,
-        first: value,
-        lookbackMs: lookbackMs ?? 86_400_000,
-      },
+      incremental: { kind: 'windows', ...params, format, step: step.value, first, lookbackMs },
       bounds: { from, to },
-      guesses: [...guessed(86_400_000), ...(step.isGuessed ? [`step: ${JSON.stringify(step.value)}`] : [])],
+      used,
+      guesses: [...guesses, ...(step.isGuessed ? [`step: ${JSON.stringify(step.value)}`] : [])],
+      open,
     };
   }
   const isNumber = field?.type === 'integer' || field?.type === 'number';
   // Counted pages prove nothing without an order: every read is a full one from the first time on.
   if (isCounted || field === null || (isNumber && !format.startsWith('unix'))) {
     if (setting === null) {
-      request.fixed[from] = plainText(value);
-      return found;
+      request.fixed[from] = plainText(first);
+      return { ...none, open };
     }
     const place = request.params.remove(from);
     if (place === null || steps === null) return refuse('a first time that is computed', cursor);
@@ -89,19 +75,28 @@ export function readChanges(
     request.put(place, { kind: 'setting', setting: asSent, suffix: '' }, cursor);
     return { ...none, used: [asSent] };
   }
-  return {
-    ...found,
-    incremental: {
-      kind: 'since',
-      field: field.name,
-      ...(isNumber ? { format } : {}),
-      sinceParam: from,
-      sinceFormat: format,
-      first: value,
-      lookbackMs: lookbackMs ?? 3_600_000,
-    },
-    guesses: guessed(3_600_000),
-  };
+  const { lookbackMs, guesses } = lookbackOf(cursor, 3_600_000);
+  const changed = { field: field.name, ...(isNumber ? { format } : {}) };
+  const incremental = { kind: 'since', ...changed, sinceParam: from, sinceFormat: format, first, lookbackMs };
+  return { ...none, incremental, used, guesses, open };
+}
+
+/** The parameter that takes the start or the end of changes; null: the request has none. */
+function paramOf(cursor: Component, request: Request, bound: 'from' | 'to'): string | null {
+  const option = cursor.part(bound === 'from' ? 'start_time_option' : 'end_time_option');
+  const place = placeOfOption(option);
+  if (option !== null && place === null) refuse('a time in an address', option);
+  if (place !== null) return request.params.add(place, { hint: bound });
+  const [use, ...others] = request.uses.filter((one) => one.kind === 'bound' && one.bound === bound);
+  if (others.length > 0) refuse('a time of changes in several places of a request', cursor);
+  return use?.param ?? null;
+}
+
+function lookbackOf(cursor: Component, usual: number) {
+  const ms = durationOf(cursor.text('lookback_window') ?? '');
+  return ms === null
+    ? { lookbackMs: usual, guesses: [`lookbackMs: ${usual}`] }
+    : { lookbackMs: Math.min(Math.max(ms, 1000), maxLookback), guesses: [] };
 }
 
 const maxLookback = 366 * 86_400_000;

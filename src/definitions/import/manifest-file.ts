@@ -40,12 +40,16 @@ export function readManifest(file: string) {
   if (!isJsonObject(root) || !isManifest(root)) {
     throw invalid([yaml.problem([], 'expected a low-code manifest: type: DeclarativeSource, with streams')]);
   }
-  checkReferences(root, (at, message) => invalid([yaml.problem(at, message)]));
-  const spec = plain(root, root['spec'] ?? null);
+  const places = new Map<JsonValue, YamlPath>();
+  const resolved = objectIn(
+    withReferences(root, places, (at, message) => invalid([yaml.problem(at, message)])),
+  );
+  const spec = partIn(resolved, 'spec');
   const described = objectIn(spec, 'connection_specification');
   const settings = openSettings(described, computedPlaces(spec));
-  const source: Source = { root, settings, line: (at) => yaml.line(at) };
-  const top = openComponent(source, [{ value: root, at: [] }], {}, 'DeclarativeSource');
+  const placeOf = (value: JsonObject): YamlPath => places.get(value) ?? [];
+  const source: Source = { settings, placeOf, line: (value) => yaml.line(placeOf(value)) };
+  const top = openComponent(source, resolved, {}, 'DeclarativeSource');
   return {
     file,
     sha256: createHash('sha256').update(text).digest('hex'),
@@ -56,7 +60,7 @@ export function readManifest(file: string) {
 }
 
 /** Values of the connector that the file itself computes or moves. */
-function computedPlaces(spec: JsonValue): ReadonlySet<string> {
+function computedPlaces(spec: JsonValue | undefined): ReadonlySet<string> {
   const all = listIn(spec, 'config_normalization_rules', 'transformations');
   const paths = all.flatMap((one) => listIn(one, 'fields').map((field) => listIn(field, 'path')));
   return new Set(paths.map((path) => path.map(plainText).join('.')));
@@ -75,15 +79,10 @@ function nameOf(file: string, title: string): string {
 }
 
 interface Source {
-  readonly root: JsonObject;
   readonly settings: Settings;
-  readonly line: (at: YamlPath) => number | null;
-}
-
-/** An object of the file, and its place there. */
-interface Layer {
-  readonly value: JsonObject;
-  readonly at: YamlPath;
+  /** The place of an object in the file, and the line there. */
+  readonly placeOf: (value: JsonObject) => YamlPath;
+  readonly line: (value: JsonObject) => number | null;
 }
 
 /** Types of components that the file may leave out, by the member that holds them. */
@@ -105,53 +104,30 @@ export interface Component extends ReturnType<typeof openMembers> {
   readonly parts: (name: string) => readonly Component[];
 }
 
-/** `layers`: the object and what its references lead to, the first one wins. `inherited`: parameters from above. */
-function openComponent(
-  source: Source,
-  layers: readonly Layer[],
-  inherited: JsonObject,
-  implied: string,
-): Component {
-  const members = openMembers(source, layers, inherited, implied);
-  const at = (name: string) => resolved(source.root, members.member(name) ?? null, members.placeOf(name));
-  const opened = (name: string, { value, at: from }: Found): readonly Component[] => {
-    const inner = layersOf(source.root, value, from);
+/** `inherited`: parameters from above. `implied`: the type, where the file leaves it out. */
+function openComponent(source: Source, value: JsonObject, inherited: JsonObject, implied: string): Component {
+  const members = openMembers(source, value, inherited, implied);
+  const opened = (name: string, one: JsonValue | undefined): readonly Component[] => {
     const { [name]: _, ...passed } = members.parameters;
-    return inner.length === 0 ? [] : [openComponent(source, inner, passed, typeByMember.get(name) ?? '')];
+    return isJsonObject(one) ? [openComponent(source, one, passed, typeByMember.get(name) ?? '')] : [];
   };
   return {
     ...members,
-    part: (name) => opened(name, at(name))[0] ?? null,
-    parts: (name) => {
-      const list = at(name);
-      return listIn(list.value).flatMap((value, index) => opened(name, { value, at: [...list.at, index] }));
-    },
+    part: (name) => opened(name, members.get(name))[0] ?? null,
+    parts: (name) => listIn(members.get(name)).flatMap((one) => opened(name, one)),
   };
 }
 
-function openMembers(
-  { root, settings, line }: Source,
-  layers: readonly Layer[],
-  inherited: JsonObject,
-  implied: string,
-) {
-  const layerOf = (name: string) => layers.find(({ value }) => memberOf(value, name) !== undefined);
-  const placeOf = (name: string): YamlPath => [...((layerOf(name) ?? layers[0])?.at ?? []), name];
-  const own = layerOf('$parameters')?.value['$parameters'];
-  const parameters = { ...inherited, ...objectIn(plain(root, own ?? null)) };
-  /** A member; of its name, where it is absent or empty, a parameter. */
-  const member = (name: string): JsonValue | undefined => {
-    const found = layerOf(name)?.value[name];
-    const isEmpty = isNothing({ kind: 'value', value: found ?? null });
-    return (isEmpty && !name.startsWith('$') ? memberOf(parameters, name) : undefined) ?? found;
-  };
+function openMembers(source: Source, value: JsonObject, inherited: JsonObject, implied: string) {
+  const parameters = { ...inherited, ...objectIn(value, '$parameters') };
   const get = (name: string): JsonValue | undefined => {
-    const found = member(name);
-    return found === undefined ? undefined : plain(root, found);
+    const found = memberOf(value, name);
+    const isEmpty = isNothing({ kind: 'value', value: found ?? null });
+    return (isEmpty ? memberOf(parameters, name) : undefined) ?? found;
   };
   const text = (name: string): string | null => plainText(get(name)) || null;
-  const parse = (value: JsonValue): Expression =>
-    typeof value === 'string' ? parseExpression(value, parameters) : { kind: 'value', value };
+  const parse = (one: JsonValue): Expression =>
+    typeof one === 'string' ? parseExpression(one, parameters) : { kind: 'value', value: one };
   const className = text('class_name');
   const stated = text('type') ?? implied;
   return {
@@ -159,15 +135,12 @@ function openMembers(
     kind: className === null ? stated : 'custom',
     /** The kind, or of custom code the name of its class; an empty text where nothing says it. */
     type: className?.split('.').at(-1) ?? stated,
-    line: line(layers[0]?.at ?? []),
+    line: source.line(value),
     /** Equal for the same place of the file, reached with the same parameters. */
-    id: JSON.stringify([layers.map(({ at }) => at), parameters]),
-    settings,
+    id: JSON.stringify([source.placeOf(value), parameters]),
+    settings: source.settings,
     parameters,
-    placeOf,
-    /** A member as it is written. */
-    member,
-    /** A member as data, with its references resolved; undefined where it is absent. */
+    /** A member; of its name, where it is absent or empty, a parameter. */
     get,
     /** A member that is a text, number or flag, as a text; null where it is none. */
     text,
@@ -175,49 +148,15 @@ function openMembers(
     parse,
     /** A text of a member, with the templates in it. */
     expression: (name: string): Expression | null => {
-      const value = get(name) ?? null;
-      return value === null ? null : parse(value);
+      const one = get(name) ?? null;
+      return one === null ? null : parse(one);
     },
   };
 }
 
-interface Found {
-  readonly value: JsonValue;
-  readonly at: YamlPath;
-}
-
-/** The object at a place, and behind it those that its references lead to; none: there is no object. */
-function layersOf(root: JsonObject, value: JsonValue, at: YamlPath): readonly Layer[] {
-  const found = resolved(root, value, at);
-  if (!isJsonObject(found.value)) return [];
-  const further = textIn(found.value, '$ref');
-  const own = { value: found.value, at: found.at };
-  return further === null ? [own] : [own, ...layersOf(root, further, found.at)];
-}
-
-/** Follows texts that are references. */
-function resolved(root: JsonObject, value: JsonValue, at: YamlPath): Found {
-  const target = typeof value === 'string' && value.startsWith('#/') ? targetOf(root, value) : null;
-  return target === null ? { value, at } : resolved(root, target.value, target.at);
-}
-
-/** The value as data, with every reference inside of it resolved. `checkReferences` has bounded it. */
-function plain(root: JsonObject, given: JsonValue): JsonValue {
-  const { value } = resolved(root, given, []);
-  if (typeof value !== 'object' || value === null) return value;
-  if (isJsonArray(value)) return value.map((one) => plain(root, one));
-  // A layer in front wins.
-  const members = layersOf(root, value, [])
-    .toReversed()
-    .flatMap((layer) => Object.entries(layer.value));
-  return Object.fromEntries(
-    members.filter(([name]) => name !== '$ref').map(([name, one]) => [name, plain(root, one)]),
-  );
-}
-
-/** The value that a reference names. A name may hold a slash. */
-function targetOf(root: JsonObject, reference: string): Found | null {
-  const find = (value: JsonValue, names: readonly string[], at: YamlPath): Found | null => {
+/** The value that a reference names, and its place. A name may hold a slash. */
+function targetOf(root: JsonObject, reference: string) {
+  const find = (value: JsonValue, names: readonly string[], at: YamlPath): Target | null => {
     if (names.length === 0) return { value, at };
     for (let end = names.length; end > 0; end -= 1) {
       const name = names.slice(0, end).join('/');
@@ -229,43 +168,58 @@ function targetOf(root: JsonObject, reference: string): Found | null {
   return reference.length > mostReference ? null : find(root, reference.slice(2).split('/'), []);
 }
 
-/** Throws for references that lead nowhere, out of the file or in a circle, and for what would grow without bounds. */
-function checkReferences(root: JsonObject, problem: (at: YamlPath, message: string) => ProblemsError): void {
-  const sizes = new Map<JsonValue, number>();
+interface Target {
+  readonly value: JsonValue;
+  readonly at: YamlPath;
+}
+
+/**
+ * The content with its references resolved: what several references name is one object. Throws for references that
+ * lead nowhere, out of the file or in a circle, and for what would grow without bounds. Fills `places`.
+ */
+function withReferences(
+  root: JsonObject,
+  places: Map<JsonValue, YamlPath>,
+  problem: (at: YamlPath, message: string) => ProblemsError,
+): JsonValue {
+  const known = new Map<JsonValue, { readonly value: JsonValue; readonly size: number }>();
   const open = new Set<JsonValue>();
-  const sizeOf = (value: JsonValue, at: YamlPath, depth: number): number => {
+  const circle = 'expected no part that leads back to itself: references form a circle';
+  const resolve = (given: JsonValue, at: YamlPath, depth: number): { value: JsonValue; size: number } => {
     if (depth > mostDepth) {
       throw problem(at, `expected at most ${mostDepth} levels, with references followed`);
     }
-    if (typeof value === 'string') {
-      if (!value.startsWith('#/')) return 1;
-      const target = targetOf(root, value);
+    if (typeof given === 'string' && given.startsWith('#/')) {
+      const target = targetOf(root, given);
       if (target === null) {
-        throw problem(at, `expected a part of this file, there is no ${oneLine(value, 100)}`);
+        throw problem(at, `expected a part of this file, there is no ${oneLine(given, 100)}`);
       }
-      // A text that leads to itself is no object that could be open.
-      return sizeOf(target.value, at, depth + 1);
+      if (open.has(target.value)) throw problem(at, circle);
+      return resolve(target.value, target.at, depth + 1);
     }
-    if (typeof value !== 'object' || value === null) return 1;
-    const known = sizes.get(value);
-    if (known !== undefined) return known;
-    if (open.has(value)) {
-      throw problem(at, 'expected no part that leads back to itself: references form a circle');
-    }
-    open.add(value);
-    let size = 1;
-    for (const [name, one] of Object.entries(value)) {
+    if (typeof given !== 'object' || given === null) return { value: given, size: 1 };
+    const before = known.get(given);
+    if (before !== undefined) return before;
+    if (open.has(given)) throw problem(at, circle);
+    open.add(given);
+    const members = Object.entries(given).map(([name, one]) => {
       if (name === '$ref' && (typeof one !== 'string' || !one.startsWith('#/'))) {
         throw problem([...at, name], 'expected a reference within this file (#/...): nothing is downloaded');
       }
-      size += sizeOf(one, [...at, isJsonArray(value) ? Number(name) : name], depth + 1);
-    }
+      return [name, resolve(one, [...at, isJsonArray(given) ? Number(name) : name], depth + 1)] as const;
+    });
+    open.delete(given);
+    const size = members.reduce((sum, [, member]) => sum + member.size, 1);
     if (size > mostValues) {
       throw problem(at, `expected at most ${mostValues} values with all references written out, got more`);
     }
-    open.delete(value);
-    sizes.set(value, size);
-    return size;
+    const { $ref, ...own } = Object.fromEntries(members.map(([name, member]) => [name, member.value]));
+    const value = isJsonArray(given)
+      ? members.map(([, member]) => member.value)
+      : { ...objectIn($ref), ...own };
+    places.set(value, at);
+    known.set(given, { value, size });
+    return { value, size };
   };
-  sizeOf(root, [], 0);
+  return resolve(root, [], 0).value;
 }

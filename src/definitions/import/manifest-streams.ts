@@ -324,45 +324,33 @@ function keyOf(
   const paths = (isJsonArray(given) ? given : [given])
     .map((one) => (isJsonArray(one) ? one : [one]).map(plainText))
     .filter((path) => path.join('') !== '');
-  const key: string[] = [];
+  const keyless = { key: [], columnsAt: {}, types: {}, bounds: {}, open: null };
   const columnsAt: Record<string, string> = {};
   const types: Record<string, FieldType> = {};
   const bounds: Record<string, string> = {};
-  const unknown: string[] = [];
-  const keyless = { key: [], columnsAt: {}, types: {}, bounds: {}, open: null };
-  for (const path of paths) {
-    const found = records.reach(path, 'key');
-    switch (found.kind) {
-      case 'madeUp':
-        return keyless;
-      case 'constant':
-        break;
-      case 'other':
-        return refuse(found.why, found.at);
-      case 'partition': {
-        const column = columns.get(found.name);
-        key.push((column ?? refuse(`a key by ${found.name}, which the request never uses`, stream)).name);
-        break;
-      }
-      case 'bound': {
-        const name = columnName(path.join('_')) ?? 'window';
-        bounds[name] = params[found.bound] ?? refuse('a key by a time of changes that is not sent', stream);
-        key.push(name);
-        break;
-      }
-      case 'field': {
-        const { name, type } = found;
-        if (/^(?:object|array|boolean)$/.test(type))
-          refuse(`a key by ${name}, which is of type ${type}`, stream);
-        if (type === 'any') unknown.push(name);
-        types[name] = keyType(type);
-        if (found.path !== null) columnsAt[name] = found.path;
-        key.push(name);
-      }
+  const reached = paths.map((path) => ({ path, found: records.reach(path, 'key') }));
+  if (paths.length === 0 || reached.some(({ found }) => found.kind === 'madeUp')) return keyless;
+  const key = reached.flatMap(({ path, found }) => {
+    if (found.kind === 'other') return refuse(found.why, found.at);
+    if (found.kind === 'partition') {
+      const why = `a key by ${found.name}, which the request never uses`;
+      return columns.get(found.name)?.name ?? refuse(why, stream);
     }
-  }
-  if (paths.length === 0) return keyless;
+    if (found.kind === 'bound') {
+      const name = columnName(path.join('_')) ?? 'window';
+      bounds[name] = params[found.bound] ?? refuse('a key by a time of changes that is not sent', stream);
+      return name;
+    }
+    if (found.kind !== 'field') return [];
+    const { name, type } = found;
+    if (/^(?:object|array|boolean)$/.test(type)) refuse(`a key by ${name}, which is of type ${type}`, stream);
+    types[name] = type === 'any' ? type : keyType(type);
+    if (found.path !== null) columnsAt[name] = found.path;
+    return name;
+  });
   if (key.length === 0) return refuse('a key that is the same in every record', stream);
+  const unknown = Object.keys(types).filter((name) => types[name] === 'any');
+  for (const name of unknown) types[name] = 'string';
   const above = [...columns.values()].map(({ name }) => name).filter((name) => !key.includes(name));
   const todo = `write string or integer: the file has no type for ${unknown.join(', ')}`;
   const open = unknown.length === 0 ? null : todo;
