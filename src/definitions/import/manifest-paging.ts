@@ -154,22 +154,9 @@ function byCursor({ strategy, request, param, size, isRoot, position }: Walk): P
   }
   if (param === null) {
     if (kind !== 'token' && kind !== 'link') refuse('an address that is no member of the answer', strategy);
-    // The next address has no flag beside it.
-    const flag = kind === 'link' ? undefined : (end.more ?? end.done);
-    const open = `keep the pagination if the last page has no address of another one: the file ends the listing by ${flag}`;
-    return {
-      ...shared,
-      pagination: {
-        kind: 'pageToken',
-        tokenParam: request.params.add({ where: 'query', name: key }),
-        tokenKeys: [key],
-        ...sized,
-      },
-      paging:
-        kind === 'link' ? { kind: 'linkHeader', keep: 'any' } : { kind: 'nextUrl', path: place, keep: 'any' },
-      open: flag === undefined ? end.open : open,
-      summary: `pages by the ${kind === 'link' ? 'Link header' : 'next address'}`,
-    };
+    const tokenParam = request.params.add({ where: 'query', name: key });
+    const walk = { kind: 'pageToken', tokenParam, tokenKeys: [key], ...sized };
+    return { ...shared, pagination: walk, ...byAddress(kind === 'link' ? null : place, end) };
   }
   switch (kind) {
     case 'link':
@@ -203,7 +190,17 @@ function byCursor({ strategy, request, param, size, isRoot, position }: Walk): P
   }
 }
 
-/** What a stop condition says beyond the absence of a position. `more`, `done`: the place of a flag in the answer. */
+/** `place`: where the answer has the next address; null: in the `Link` header. It has no flag beside it. */
+function byAddress(place: string | null, { more, done = more, open }: End) {
+  if (place === null) {
+    return { paging: { kind: 'linkHeader', keep: 'any' }, open, summary: 'pages by the Link header' };
+  }
+  const asked = `keep the pagination if the last page has no address of another one: the file ends the listing by ${more ?? done}`;
+  const paging = { kind: 'nextUrl', path: place, keep: 'any' };
+  return { paging, open: done === undefined ? open : asked, summary: 'pages by the next address' };
+}
+
+/** The meaning of a stop condition beyond the absence of a position. `more`, `done`: the place of a flag in the answer. */
 interface End {
   readonly more?: string;
   readonly done?: string;
