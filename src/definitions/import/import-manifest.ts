@@ -96,7 +96,7 @@ function writeManifest(manifest: Manifest, plans: readonly StreamPlan[]) {
   const todos = plans.flatMap(({ open }) => open.map(({ at, text }) => ({ at, text: `TODO ${text}` })));
   const comments = [...plans.flatMap((plan) => plan.comments), ...todos, ...guessesOf(ways)];
   const needed = new Map<string, Setting>();
-  for (const setting of [...plans.flatMap(({ used }) => used), ...signing.used]) {
+  for (const setting of [...plans.flatMap((plan) => plan.request.used), ...signing.used]) {
     const isRequired = setting.isRequired || needed.get(setting.name)?.isRequired === true;
     needed.set(setting.name, { ...setting, isRequired });
   }

@@ -14,13 +14,12 @@ interface Changes {
   readonly incremental?: JsonObject;
   /** The parameters of a window's bounds. */
   readonly bounds: { readonly from?: string | null; readonly to?: string | null };
-  readonly used: readonly Setting[];
   readonly guesses: readonly string[];
   /** The question that a person has to answer; null: there is none. */
   readonly open: string | null;
 }
 
-const none: Changes = { bounds: {}, used: [], guesses: [], open: null };
+const none: Changes = { bounds: {}, guesses: [], open: null };
 
 /** Reads the cursor of a retriever. A cursor without a parameter is no change read, and every read is a full one. */
 export function readChanges(
@@ -45,8 +44,8 @@ export function readChanges(
   const format = formatOf(pattern, cursor);
   const { value: first, setting, steps, open } = firstOf(cursor);
   const field = cursorField(cursor, records);
-  const used = setting === null ? [] : [setting];
   if (to !== null || (cursor.get('step') ?? '') !== '') {
+    if (setting !== null) request.used.push(setting);
     const step = stepOf(cursor);
     const { lookbackMs, guesses } = lookbackOf(cursor, 86_400_000);
     const params = {
@@ -57,7 +56,6 @@ export function readChanges(
     return {
       incremental: { kind: 'windows', ...params, format, step: step.value, first, lookbackMs },
       bounds: { from, to },
-      used,
       guesses: [...guesses, ...(step.isGuessed ? [`step: ${JSON.stringify(step.value)}`] : [])],
       open,
     };
@@ -73,12 +71,13 @@ export function readChanges(
     if (place === null || steps === null) return refuse('a first time that is computed', cursor);
     const asSent = cursor.settings.at(steps, cursor, pattern);
     request.put(place, { kind: 'setting', setting: asSent, suffix: '' }, cursor);
-    return { ...none, used: [asSent] };
+    return none;
   }
   const { lookbackMs, guesses } = lookbackOf(cursor, 3_600_000);
   const changed = { field: field.name, ...(isNumber ? { format } : {}) };
   const incremental = { kind: 'since', ...changed, sinceParam: from, sinceFormat: format, first, lookbackMs };
-  return { ...none, incremental, used, guesses, open };
+  if (setting !== null) request.used.push(setting);
+  return { ...none, incremental, guesses, open };
 }
 
 /** The parameter that takes the start or the end of changes; null: the request has none. */

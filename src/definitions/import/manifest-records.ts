@@ -174,16 +174,14 @@ export function readPlace(selector: Component) {
   return { records: text, text, open: null };
 }
 
-/** Reads a filter as conditions that all hold. One by time is left out: more is read, never less. */
-export function readFilter(selector: Component, records: Records) {
-  const used: Setting[] = [];
+/** Reads a filter as conditions that all hold, and adds the settings that they use. One by time is left out: more is read, never less. */
+export function readFilter(selector: Component, records: Records, used: Setting[]): readonly JsonObject[] {
   const filter = selector.part('record_filter');
   if (filter !== null && filter.kind !== 'RecordFilter') refuse('a filter of this type', filter);
   const condition = filter?.expression('condition') ?? null;
-  if (filter === null || condition === null) return { only: [], used };
+  if (filter === null || condition === null) return [];
   const parts = condition.kind === 'and' ? condition.parts : [condition];
-  const only = parts.flatMap((part) => conditionOf(part, { filter, records, used }) ?? []);
-  return { only, used };
+  return parts.map((part) => conditionOf(part, { filter, records, used })).filter((part) => part !== null);
 }
 
 interface Filtering {

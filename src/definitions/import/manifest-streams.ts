@@ -5,7 +5,7 @@ import type { Component, Manifest } from './manifest-file.ts';
 import { readPaging } from './manifest-paging.ts';
 import { readFilter, readPlace, readRecords, type Records } from './manifest-records.ts';
 import { placeOfOption, readRequest, urlOf, type Request } from './manifest-request.ts';
-import { refuse, Refusal, unlessRefused, type Setting } from './manifest-settings.ts';
+import { refuse, Refusal, unlessRefused } from './manifest-settings.ts';
 import { readSigning, type Signing } from './manifest-sign-in.ts';
 import { addressOf, fixedTexts, needed, sentBy, type Use } from './manifest-values.ts';
 import { columnName, plainText, singular, wordsOf, type FieldType } from './schemas.ts';
@@ -17,7 +17,6 @@ export interface StreamPlan extends Plan {
   readonly write: () => JsonObject;
   readonly upstream: JsonObject;
   readonly comments: readonly Comment[];
-  readonly used: readonly Setting[];
   readonly request: Request;
   readonly signing: Signing;
   readonly records: Records;
@@ -169,7 +168,7 @@ function readStream(
   }
   const records = readRecords(stream);
   const place = readPlace(selector);
-  const filters = readFilter(selector, records);
+  const filters = readFilter(selector, records, request.used);
   const sources = readPartitions(retriever, request, parentOf);
   const isRoot = place.text === '' || place.text.startsWith('[*]');
   const paging = readPaging(retriever.part('paginator'), request, isRoot);
@@ -194,7 +193,6 @@ interface Source {
   readonly router: number;
   readonly parent: { readonly plan: StreamPlan; readonly field: readonly string[] } | null;
   readonly values: JsonValue;
-  readonly used: readonly Setting[];
 }
 
 function readPartitions(retriever: Component, request: Request, parentOf: (stream: Component) => StreamPlan) {
@@ -207,7 +205,7 @@ function readPartitions(retriever: Component, request: Request, parentOf: (strea
       const place = placeOfOption(option) ?? refuse('a value of the parent in this place', option);
       request.put(place, { kind: 'partition', name, above: 0, part: null }, option);
     }
-    return { name, at, router, parent: null, values: [], used: [] };
+    return { name, at, router, parent: null, values: [] };
   };
   return routers.flatMap((at, router): readonly Source[] => {
     if (at.kind === 'ListPartitionRouter') {
@@ -215,7 +213,8 @@ function readPartitions(retriever: Component, request: Request, parentOf: (strea
       if (isJsonArray(at.get('values'))) return [{ ...source, values: fixedTexts(at, 'values') }];
       const sent = sentBy(at.expression('values'), at);
       if (sent.kind !== 'setting') return refuse('a list of values that is computed', at);
-      return [{ ...source, values: { field: sent.setting.name }, used: [sent.setting] }];
+      request.used.push(sent.setting);
+      return [{ ...source, values: { field: sent.setting.name } }];
     }
     if (at.kind !== 'SubstreamPartitionRouter') return refuse('a router of this type', at);
     return at.parts('parent_stream_configs').map((config) => {
@@ -279,7 +278,6 @@ function linkPartitions(
     plans: linked.flatMap(({ parent }) => parent?.plan ?? []),
     each: merged(lists.map(({ params }) => params)),
     injected: merged(lists.map(({ inject }) => inject)),
-    used: lists.flatMap(({ used }) => used),
   };
 }
 
@@ -395,12 +393,11 @@ function planOf(found: Found): StreamPlan {
     write: () => writeEntity(found),
     upstream: { list, ...stated({ headers }) },
     comments: guesses.map((one) => ({ ...one, text: `${one.text} # guessed` })),
-    used: [...request.used, ...filters.used, ...changes.used, ...links.used],
     request,
     signing,
     records,
     columns: links.columns,
-    listing: JSON.stringify([list, headers, links.below, links.each, filters.only, request.fixed]),
+    listing: JSON.stringify([list, headers, links.below, links.each, filters, request.fixed]),
     check: isListed || isWindowed ? null : { ...request.sent(), ...stated({ headers }) },
   };
 }
@@ -410,7 +407,7 @@ function writeEntity({ request, records, filters, paging, changes, links, identi
     Object.fromEntries([...columns].map(({ name, type }) => [name, type]));
   const isKeyless = identity.key.length === 0;
   const isClock = request.uses.some((use) => use.kind === 'clock');
-  const [only, ...more] = filters.only;
+  const [only, ...more] = filters;
   const ofListing = typed(links.columns.values());
   const bounds = Object.fromEntries(Object.keys(identity.bounds).map((name) => [name, 'string']));
   return {
@@ -424,7 +421,7 @@ function writeEntity({ request, records, filters, paging, changes, links, identi
       incremental: changes.incremental,
       deletes: isKeyless || isClock ? 'never' : 'confirm',
       fixedParams: request.fixed,
-      only: more.length > 0 ? filters.only : only,
+      only: more.length > 0 ? filters : only,
       each: links.each,
       inject: { ...links.injected, ...identity.bounds },
       parents: links.below,
