@@ -161,7 +161,7 @@ function cursorField(cursor: Component, records: Records) {
   const found = records.reach([first, ...rest], 'cursor');
   if (found.kind !== 'field') return null;
   const type = found.type === 'any' ? 'string' : found.type;
-  if (found.path === null) records.declare(first, type);
-  else records.columnOf(found.path.split('.')[0] ?? '');
-  return { name: found.path ?? found.name, type };
+  if (found.path !== null) return { name: records.columnAt(found.path.split('.')), type };
+  records.declare(first, type);
+  return { name: found.name, type };
 }

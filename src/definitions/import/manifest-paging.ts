@@ -1,6 +1,7 @@
 import type { JsonObject } from '../../core/json.ts';
 import { expressionText, isNothing, rootsOf, type Expression } from './expressions.ts';
 import type { Component } from './manifest-file.ts';
+import type { Records } from './manifest-records.ts';
 import { placeOfOption, type Request } from './manifest-request.ts';
 import { refuse } from './manifest-settings.ts';
 import { sentBy } from './manifest-values.ts';
@@ -22,7 +23,12 @@ interface PagingFound {
 const single: PagingFound = { pagination: { kind: 'single' }, guesses: [], open: null, summary: 'one page' };
 
 /** Reads a paginator. `isRoot`: an answer is the list of records. Refuses paging that is computed or cannot move. */
-export function readPaging(paginator: Component | null, request: Request, isRoot: boolean): PagingFound {
+export function readPaging(
+  paginator: Component | null,
+  request: Request,
+  records: Records,
+  isRoot: boolean,
+): PagingFound {
   if (paginator === null || paginator.type === 'NoPagination') return single;
   if (paginator.kind !== 'DefaultPaginator') refuse('paging of this type', paginator);
   const strategy = paginator.part('pagination_strategy') ?? refuse('paging without a strategy', paginator);
@@ -39,7 +45,7 @@ export function readPaging(paginator: Component | null, request: Request, isRoot
     place === null ? written : request.params.add(place, { type: isNumber ? 'integer' : 'string' });
   const size = sizeOf(paginator, strategy, request);
   if (strategy.kind === 'custom') refuse('paging of this type', strategy);
-  if (position !== null) return byCursor({ strategy, request, param, size, isRoot, position });
+  if (position !== null) return byCursor({ strategy, request, records, param, size, isRoot, position });
   if (param === null) return refuse('numbers of pages in an address', paginator);
   if (strategy.kind === 'OffsetIncrement') return byOffset(param, size, size.max);
   if (strategy.kind !== 'PageIncrement') return refuse('paging of this type', strategy);
@@ -128,6 +134,7 @@ function positionBy(value: Expression | null): Position {
 interface Walk {
   readonly strategy: Component;
   readonly request: Request;
+  readonly records: Records;
   /** The parameter that takes the position; null: the address itself does. */
   readonly param: string | null;
   readonly size: Size;
@@ -135,7 +142,7 @@ interface Walk {
   readonly position: Position;
 }
 
-function byCursor({ strategy, request, param, size, isRoot, position }: Walk): PagingFound {
+function byCursor({ strategy, request, records, param, size, isRoot, position }: Walk): PagingFound {
   const { kind, place, more } = position;
   const end = endOf(strategy, position);
   const sized = size.param === null ? {} : { sizeParam: size.param, maxSize: size.max };
@@ -179,7 +186,12 @@ function byCursor({ strategy, request, param, size, isRoot, position }: Walk): P
       };
     }
     case 'record': {
-      const walk = { kind: 'lastRecord', tokenParam: param, ...flags, field: place };
+      const walk = {
+        kind: 'lastRecord',
+        tokenParam: param,
+        ...flags,
+        field: records.columnAt(place.split('.')),
+      };
       return { ...shared, pagination: walk, metadata, summary: 'pages by the last record' };
     }
     case 'count': {

@@ -82,10 +82,10 @@ export function readRecords(stream: Component) {
         value.kind === 'path' && value.root === 'slice' && value.steps.join('.') === partition;
       return [...added].find(([, one]) => isOf(one))?.[0] ?? '';
     },
-    /** The column of a field, which is declared where the file does not. */
-    columnOf: (sent: string): string => {
-      const found = column([sent]);
-      return found.kind === 'field' ? found.name : sent;
+    /** The column of a field, which is declared where the file does not, or the dotted path in it. */
+    columnAt: ([first = '', ...rest]: readonly string[]): string => {
+      const found = column([first]);
+      return [found.kind === 'field' ? found.name : first, ...rest].join('.');
     },
     /** Sets the type of a field for which the file has none. */
     declare: (sent: string, type: FieldType): void => {
@@ -232,7 +232,7 @@ function fieldOf(left: Expression, { records, filter }: Filtering): string {
   const path = left.steps.map(String);
   const found = records.reach(path, 'filter');
   if (found.kind !== 'field') return refuse('a filter of a field that is computed', filter);
-  return [records.columnOf(path[0] ?? ''), ...path.slice(1)].join('.');
+  return records.columnAt(path);
 }
 
 /** A comparison with a time of the run, of the state or of the connector. */

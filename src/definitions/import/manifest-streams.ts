@@ -171,9 +171,8 @@ function readStream(
   const filters = readFilter(selector, records, request.used);
   const sources = readPartitions(retriever, request, parentOf);
   const isRoot = place.text === '' || place.text.startsWith('[*]');
-  const paging = readPaging(retriever.part('paginator'), request, isRoot);
-  const { kind, field } = paging.pagination;
-  if (kind === 'lastRecord') records.columnOf(plainText(field).split('.')[0] ?? '');
+  const paging = readPaging(retriever.part('paginator'), request, records, isRoot);
+  const { kind } = paging.pagination;
   const changes = readChanges(stream, request, records, kind === 'page' || kind === 'offset');
   if (request.isOdd()) refuse('a GET with a body', requester);
   const links = linkPartitions(entity, sources, request, records, retriever);
@@ -298,11 +297,8 @@ function valueOfSource(use: PartitionUse, { parent, at, name }: Source): Column 
     return plan.columns.get(found.name) ?? refuse(`a value of ${plan.entity} that it does not keep`, at);
   }
   if (found.kind !== 'field') return refuse(`a value of ${plan.entity} that is made up`, at);
-  const [first = '', ...rest] = found.path?.split('.') ?? [];
-  return {
-    name: found.path === null ? found.name : [plan.records.columnOf(first), ...rest].join('.'),
-    type: keyType(found.type),
-  };
+  const place = found.path === null ? found.name : plan.records.columnAt(found.path.split('.'));
+  return { name: place, type: keyType(found.type) };
 }
 
 function keyType(type: FieldType): FieldType {

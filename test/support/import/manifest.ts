@@ -74,8 +74,9 @@ ${top}
 `;
 }
 
-/** Members of an entity that an import writes and the check of definitions does not know yet. */
-const ahead = /\.(?:at|each|inject|only|incremental|pagination|parents|records)\b/;
+/** Answers of the check of definitions to parts of the format that it does not know yet. */
+const ahead =
+  /unknown key|expected kind: keyset|sizeParam: expected a string|expected one of iso|entity: is missing|expected a path such as|only one list|\.only\b/;
 
 /** The result for a manifest: outcomes in a line, and what is written of the entities that are converted. */
 export function convert(folder: string, text: string) {
