@@ -31,7 +31,7 @@ export function importService(service: ServiceFile, mode: ModeName) {
 
 /**
  * Writes the entities that pass the check of definitions: an entity with a problem is refused with that problem, and
- * its children in the next round. A problem outside of the entities refuses them all.
+ * its children in the next round. A problem outside of the entities refuses them all, if no other is left.
  */
 export function passing<Converted extends Plan>(
   outcomes: ReadonlyMap<string, Outcome<Converted>>,
@@ -45,10 +45,14 @@ export function passing<Converted extends Plan>(
     const definition = write(plans);
     const { problems } = parseDefinition(`${definition.name}.yaml`, definition.text);
     if (problems.length === 0) return { outcomes: current, definition };
-    for (const { path, message } of problems) {
+    const concerned = (path: string): readonly Converted[] => {
       const named = /^(?:upstream\.)?entities\.([^.]+)\./.exec(path)?.[1];
-      const concerned = plans.filter(({ entity }) => entity === named);
-      for (const { entity } of concerned.length > 0 ? concerned : plans) {
+      return plans.filter(({ entity }) => entity === named);
+    };
+    // Another problem may only follow from those, such as one of the check, which is the request of an entity.
+    const own = problems.filter(({ path }) => concerned(path).length > 0);
+    for (const { path, message } of own.length > 0 ? own : problems) {
+      for (const { entity } of own.length > 0 ? concerned(path) : plans) {
         if (current.get(entity)?.kind !== 'converted') continue;
         current.set(entity, { kind: 'refused', why: `not a valid definition: ${path}: ${message}` });
       }
