@@ -30,8 +30,9 @@ export function readChanges(
 ): Changes {
   const cursor = stream.part('incremental_sync');
   const bounds = request.uses.filter((use) => use.kind === 'bound');
-  if (cursor === null)
+  if (cursor === null) {
     return bounds.length > 0 ? refuse('a time of changes that no cursor gives', stream) : none;
+  }
   if (cursor.kind === 'IncrementingCountCursor' && bounds.length === 0) return none;
   if (cursor.kind !== 'DatetimeBasedCursor') return refuse('a cursor of this type', cursor);
   const from = paramOf(cursor, request, 'from');

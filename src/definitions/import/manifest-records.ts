@@ -112,8 +112,9 @@ function reachAdded(
     const isPath = found.kind === 'field' && path.length > 1;
     return isPath ? { ...found, name: columnName(place) ?? found.name } : found;
   }
-  if (value.kind === 'value' || (value.kind === 'path' && value.root === 'config'))
+  if (value.kind === 'value' || (value.kind === 'path' && value.root === 'config')) {
     return { kind: 'constant' };
+  }
   if (isMadeUp(value)) return { kind: 'madeUp' };
   const sent = unlessRefused(
     () => sentBy(value, at),

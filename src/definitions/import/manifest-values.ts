@@ -265,8 +265,9 @@ function tableOf(expression: Expression, at: Component) {
     const isEqual = test.kind === 'compare' && test.operator === '==';
     const [left, right] = isEqual ? test.parts : [test, { kind: 'value', value: true } as const];
     const isChoice = left.kind === 'path' && left.root === 'config' && right.kind === 'value';
-    if (!isChoice || yes.kind !== 'value' || (by ?? left.steps).join('.') !== left.steps.join('.'))
+    if (!isChoice || yes.kind !== 'value' || (by ?? left.steps).join('.') !== left.steps.join('.')) {
       return null;
+    }
     by = left.steps;
     map[plainText(right.value)] = fixedText(yes);
     next = no;
