@@ -46,7 +46,8 @@ export function readChanges(
   const { value: first, setting, steps, open } = firstOf(cursor);
   const field = cursorField(cursor, records);
   if (to !== null || (cursor.get('step') ?? '') !== '') {
-    if (setting !== null) request.used.push(setting);
+    // Windows begin somewhere.
+    if (setting !== null) request.used.push({ ...setting, isRequired: setting.fallback === null });
     const step = stepOf(cursor);
     const { lookbackMs, guesses } = lookbackOf(cursor, 86_400_000);
     const params = {

@@ -212,7 +212,9 @@ function byAddress(place: string | null, { more, done = more, open }: End) {
   return { paging, open: done === undefined ? open : asked, summary: 'pages by the next address' };
 }
 
-/** The meaning of a stop condition beyond the absence of a position. `more`, `done`: the place of a flag in the answer. */
+/**
+ * The meaning of a stop condition beyond the absence of a position. `more`, `done`: the place of a flag in the answer.
+ */
 interface End {
   readonly more?: string;
   readonly done?: string;

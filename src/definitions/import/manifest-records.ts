@@ -175,7 +175,10 @@ export function readPlace(selector: Component) {
   return { records: text, text, open: null };
 }
 
-/** Reads a filter as conditions that all hold, and adds the settings that they use. One by time is left out: more is read, never less. */
+/**
+ * Reads a filter as conditions that all hold, and adds the settings that they use. One by time is left out: more is
+ * read, never less.
+ */
 export function readFilter(selector: Component, records: Records, used: Setting[]): readonly JsonObject[] {
   const filter = selector.part('record_filter');
   if (filter !== null && filter.kind !== 'RecordFilter') refuse('a filter of this type', filter);

@@ -267,13 +267,10 @@ function linkPartitions(
   const below = linked.flatMap(({ parent, router, params, inject }) =>
     parent === null ? [] : [{ router, way: { entity: parent.plan.entity, params }, inject }],
   );
-  const isProduct = new Set(below.map(({ router }) => router)).size > 1;
-  const all = below.map(({ way }) => way);
+  if (new Set(below.map(({ router }) => router)).size > 1) refuse('two independent parents', retriever);
   return {
     columns,
-    below: isProduct
-      ? [{ all, inject: merged(below.map(({ inject }) => inject)) }]
-      : below.map(({ way, inject }) => ({ ...way, ...stated({ inject }) })),
+    below: below.map(({ way, inject }) => ({ ...way, ...stated({ inject }) })),
     plans: linked.flatMap(({ parent }) => parent?.plan ?? []),
     each: merged(lists.map(({ params }) => params)),
     injected: merged(lists.map(({ inject }) => inject)),

@@ -99,7 +99,10 @@ function read(expression: Expression, at: Component): Sent | null {
     }
     case 'call':
       return readCall(expression.name, expression.parts, at);
-    default:
+    case 'and':
+    case 'compare':
+    case 'not':
+    case 'other':
       return null;
   }
 }
