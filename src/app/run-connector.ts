@@ -227,13 +227,13 @@ const everyMs = 1000;
  */
 function watchCancel(history: Pick<LedgerReader, 'isCancelRequested'>) {
   const cancelled = new AbortController();
-  const over = new AbortController();
+  let over = new AbortController();
   let watching: Promise<void> = Promise.resolve();
-  const watch = async (run: RunId): Promise<void> => {
-    while (await slept(systemClock, everyMs, over.signal)) {
+  const watch = async (run: RunId, signal: AbortSignal): Promise<void> => {
+    while (await slept(systemClock, everyMs, signal)) {
       // A ledger that cannot be read is read again in a second; the run itself fails on the problem.
       const isRequested = await history.isCancelRequested(run).catch(() => false);
-      if (!isRequested || over.signal.aborted) continue;
+      if (!isRequested || signal.aborted) continue;
       const message = `run ${run} was cancelled by a request`;
       return cancelled.abort(new SyncError(message, { code: 'CANCELLED', recovery: 'stop' }));
     }
@@ -241,10 +241,13 @@ function watchCancel(history: Pick<LedgerReader, 'isCancelRequested'>) {
   return {
     /** Aborted with `SyncError` CANCELLED once the ledger has a request to end the run. */
     signal: cancelled.signal,
-    /** Sets which run it is: the watch begins with its start, and ends with the run. */
+    /** Sets which run it is: the watch begins with its start. */
     onEvent: (event: RunEvent): void => {
-      if (event.kind === 'run-started') watching = watch(event.run);
-      if (event.kind === 'run-finished') over.abort();
+      if (event.kind !== 'run-started' && event.kind !== 'run-finished') return;
+      over.abort();
+      if (event.kind === 'run-finished') return;
+      over = new AbortController();
+      watching = watch(event.run, over.signal);
     },
     [Symbol.asyncDispose]: async (): Promise<void> => {
       over.abort();

@@ -1,4 +1,4 @@
-import fs from 'node:fs';
+import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
 import { SyncError, type ErrorCode } from '../core/errors.ts';
 import { mkdtemp } from 'node:fs/promises';

@@ -1,4 +1,4 @@
-import fs from 'node:fs';
+import * as fs from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { usage } from '../core/errors.ts';
 import { hasCode, syncDirectory } from './private-file.ts';

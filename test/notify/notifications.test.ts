@@ -210,7 +210,15 @@ it('tells when a failure is over, also where part of a listing is missing all th
     ['ok', {}],
   ] as const) {
     const lastEnded = { state, startedAt: at, finishedAt: at };
-    const lists = { missing: [], failures: [], partMissing: [], newFields: [], freshness: [], purgeWork: [] };
+    const lists = {
+      missing: [],
+      failures: [],
+      partMissing: [],
+      newFields: [],
+      quarantined: [],
+      freshness: [],
+      purgeWork: [],
+    };
     const overview = { ...lists, withheldByAge: [], paused: null, error: null, lastEnded, ...more };
     const found = conditionsOf(news, {
       overviews: new Map([[news.name, overview as unknown as ConnectorOverview]]),

@@ -28,8 +28,8 @@ export const jobDefects: readonly Defect[] = [
   },
   {
     id: 'older-config-wins',
-    name: 'claim',
-    beside: 'claimSchedules',
+    name: 'keepNewestClaim',
+    beside: 'beginClaim',
     find: 'tonumber(since) >= tonumber(ARGV[2])',
     replace: 'tonumber(since) <= tonumber(ARGV[2])',
     because: 'During a deploy the worker with the old config keeps its schedules in force.',
