@@ -187,7 +187,7 @@ describe('cancel', () => {
   let world: CliWorld;
   beforeEach(async () => {
     // Slow enough for a run to last until it is cancelled.
-    world = await openCliWorld({ latencyMs: 400 });
+    world = await openCliWorld({ latencyMs: 1_000 });
   });
   afterEach(() => world[Symbol.asyncDispose]());
   const start = (...args: readonly string[]): RunningCli =>
