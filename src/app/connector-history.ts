@@ -12,7 +12,8 @@ import type { ActionName } from '../sinks/requests.ts';
 import { withoutKey } from '../sinks/run-report.ts';
 import { healthOf } from './connector-health.ts';
 import { freshnessOf, overviewOf } from './connector-states.ts';
-import { isGone, type NotedRequest, requestsOf } from './find-run.ts';
+import { isGone } from './find-run.ts';
+import { type NotedRequest, requestsOf } from './user-actions.ts';
 import { readStatuses, type StoredConnector } from './read-statuses.ts';
 import type { WatchedSinks } from './watch-sinks.ts';
 

@@ -1,6 +1,6 @@
 import { html } from '@remix-run/html-template';
 import * as z from 'zod';
-import { actionText, type NotedRequest, type searchActions } from '../app/find-run.ts';
+import { actionText, type NotedRequest, type searchActions } from '../app/user-actions.ts';
 import { grouped } from '../core/grouped.ts';
 import { printable, printableWithin } from '../telemetry/format.ts';
 import {
@@ -61,7 +61,7 @@ export function actionsPage(
   return page({ title: 'Actions', root: './', at: 'actions', main }, world);
 }
 
-/** What was done to which connector or target, with its details, as a sentence. */
+/** A request as a sentence: the act, its connector or target, and its details. */
 function actionRow(action: NotedRequest, { nowMs }: PageWorld): TableRow {
   const { at, who, connector, run } = action;
   const { before, subject, after, details } = actionText(action);

@@ -133,7 +133,7 @@ function isFollowed(document: Done): boolean {
   return 'isNew' in document || 'isCancelRequested' in document || 'check' in document;
 }
 
-/** Those that name a run or a command have other words here. */
+/** Remark on an act as the page words it: lines of a terminal name runs and commands. */
 function remarkOf(line: string, document: Done | undefined): string {
   if (document !== undefined && 'paused' in document) {
     const { connector, running } = document;

@@ -1,6 +1,6 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
 import { eventKinds, type PastEvent, pastEvents } from '../app/connector-history.ts';
-import { actionVerbs } from '../app/find-run.ts';
+import { actionVerbs } from '../app/user-actions.ts';
 import { recordsRead, rowsDeleted, rowsWithheld, rowsWritten, runMs } from '../app/run-totals.ts';
 import { grouped } from '../core/grouped.ts';
 import { firstNames } from '../definitions/suggest-name.ts';

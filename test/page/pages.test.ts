@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { requestsOf } from '../../src/app/find-run.ts';
+import { requestsOf } from '../../src/app/user-actions.ts';
 import type { ConnectorName, EntityName } from '../../src/core/names.ts';
 import { actionsPage } from '../../src/page/actions-page.ts';
 import { problemPage } from '../../src/page/layout.ts';

@@ -1,4 +1,5 @@
-import { actionDetail, findRun, fromEverySink, newestActions } from '../../app/find-run.ts';
+import { findRun, fromEverySink } from '../../app/find-run.ts';
+import { actionDetail, newestActions } from '../../app/user-actions.ts';
 import { recordsRead, rowsWritten } from '../../app/run-totals.ts';
 import { isRunId } from '../../core/names.ts';
 import { usage } from '../../core/errors.ts';
