@@ -105,8 +105,8 @@ function entity() {
     // Field as the service names it -> field of the file. Applied before anything else reads the record. Without a
     // default, so that definitions without it keep their content hash.
     rename: z.record(z.string(), z.string()).optional(),
-    // Field -> the dotted path in the record, after `rename`, that fills it. A different value of its own stays, as
-    // `<field>_in_record`.
+    // Field -> the dotted path in the record, after `rename`, that fills it. If the record also has a different value
+    // under the field's name, that value is kept as `<field>_in_record`.
     at: z.record(z.string(), textAs(pathText)).optional(),
     // The place of the records in the result of an API's `list`, if the result is no array. Without a default, as
     // above.
@@ -359,8 +359,8 @@ function incremental() {
 }
 
 /**
- * Each window of the calendar is a listing of its own, from the one that contains `first` on. It is read in each run
- * until it has ended longer than `lookbackMs` ago, and then with full reads.
+ * Each window of the calendar is read as a separate listing, from the one that contains `first` on. It is read in each
+ * run until it has ended longer than `lookbackMs` ago, and then with full reads.
  */
 function windows() {
   return strictObject({

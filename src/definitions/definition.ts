@@ -345,7 +345,7 @@ export function valuesOf(
 ): readonly Scalar[] {
   if (values !== null) return values;
   throw new SyncError(
-    `${entity} is read by the setting ${setting ?? ''}, which has no value here: only a connector with credentials or settings of its own gives one.`,
+    `${entity} needs the setting ${setting ?? ''}, which has no value: give the setting a default in the definition, or read the service directly, by a connector that has settings.`,
     { code: 'DEFINITION_INVALID', recovery: 'stop' },
   );
 }

@@ -1,5 +1,10 @@
 import { describe, expect } from 'vitest';
-import { describedService, keyedService } from '../support/described/described-service.ts';
+import {
+  describedService,
+  hostedAnswers,
+  keyedDefinition,
+  keyedService,
+} from '../support/described/described-service.ts';
 import { it } from '../support/it.ts';
 import type { DescribedService } from '../support/described/described-service.ts';
 import { problemsIn } from '../support/definitions/changed-definition.ts';
@@ -12,20 +17,9 @@ const columns = (service: DescribedService, entity: string) =>
     .toSorted(([one], [other]) => (one < other ? -1 : 1))
     .map(([, row]) => row.columns);
 
-/** A service of one account that has settings beside its key. */
-const withSettings = (settings: string, entities: string, requests: string): string => `
-credentials: [{ title: Key, fields: { api_key: {} } }]
-settings: ${settings}
-entities:
-${entities}
-upstream:
-  baseUrl: $ORIGIN
-  auth: { Key: { kind: bearer, token: { field: api_key } } }
-  check: { path: /me, identity: id }
-  limits: { concurrency: 4, requestsPerSecond: 1000, timeoutMs: 5000, maxBodyBytes: 1048576 }
-  message: [error]
-  entities: ${requests}
-`;
+/** A definition of one account that has settings beside its key. */
+const withSettings = (settings: string, entities: string, requests: string): string =>
+  keyedDefinition({ entities: `settings: ${settings}\nentities:\n${entities}`, requests });
 
 const colors = (each: string, more = ''): string => `
   pens:
@@ -135,6 +129,16 @@ describe('listings by a fixed list of values', () => {
     expect(refused.code).not.toBe(0);
     expect(refused.stdout + refused.stderr).toContain('expected one of red, blue, got "green"');
     expect(service.requests.filter(({ path }) => path === '/pens')).toEqual([]);
+  });
+
+  it('that a setting without a value names are not read through an API, which has no settings', async () => {
+    const service = await describedService({
+      definition: withSettings('{ colors: { title: Colors } }', colors('{ color: { field: colors } }'), pens),
+      respond: hostedAnswers(() => ({ result: [], connector_metadata: {} })),
+    });
+    const refused = await service.cli('sync');
+    expect(refused.code).not.toBe(0);
+    expect(refused.stdout + refused.stderr).toContain('needs the setting colors, which has no value');
   });
 
   it('are tried by their first value, or by the one that is given', async () => {

@@ -2,10 +2,11 @@ import { describe, expect, it } from 'vitest';
 import { formatProblem } from '../../src/core/problems.ts';
 import type { JsonValue } from '../../src/core/json.ts';
 import { parseDefinition } from '../../src/definitions/load-definitions.ts';
-import { describedService, hostedAnswers } from '../support/described/described-service.ts';
+import { describedService, hostedAnswers, keyedDefinition } from '../support/described/described-service.ts';
 
-const changes = (first: string): string => `
-credentials: [{ title: Key, fields: { api_key: {} } }]
+const changes = (first: string): string =>
+  keyedDefinition({
+    entities: `
 ${first.includes('field') ? `settings: { start_date: { title: First day, default: '2020-05-06' } }` : ''}
 entities:
   boxes:
@@ -20,16 +21,9 @@ entities:
       sinceParam: changed_since
       sinceFormat: '%Y-%m-%d'
       lookbackMs: 60000
-      ${first}
-upstream:
-  baseUrl: $ORIGIN
-  auth: { Key: { kind: bearer, token: { field: api_key } } }
-  check: { path: /me, identity: id }
-  limits: { concurrency: 4, requestsPerSecond: 1000, timeoutMs: 5000, maxBodyBytes: 1048576 }
-  message: [error]
-  entities:
-    boxes: { list: { path: /boxes, records: data, metadata: { next: next } } }
-`;
+      ${first}`,
+    requests: '{ boxes: { list: { path: /boxes, records: data, metadata: { next: next } } } }',
+  });
 
 /** Boxes by the day of their change. */
 const boxes = new Map([

@@ -7,7 +7,7 @@ import { columnName, listIn, objectIn, openSchemas, partIn, plainText, type Fiel
 
 /** A value of a record, as a definition reaches it. */
 export type Reached =
-  /** `path`: dotted, where it is not a field of its own. */
+  /** `path`: dotted place within a field; null: the value is the field. */
   | { readonly kind: 'field'; readonly name: string; readonly type: FieldType; readonly path: string | null }
   | { readonly kind: 'partition'; readonly name: string; readonly above: number }
   | { readonly kind: 'bound'; readonly bound: 'from' | 'to' }

@@ -66,7 +66,7 @@ export function judgeStreams({ top }: Manifest): ReadonlyMap<string, StreamOutco
     const plans = [...outcomes.values()].flatMap((one) => (one.kind === 'converted' ? [one.plan] : []));
     return plans.find(({ listing }) => outcome.kind === 'converted' && listing === outcome.plan.listing);
   };
-  /** The entity of a stream that is a parent: one with the same listing, or one of its own. */
+  /** The entity of a parent stream: a known one with the same listing, or else a new one. */
   const parentOf = (stream: Component): StreamPlan => {
     const name = entityName(stream);
     const named = byName.get(name);

@@ -313,7 +313,7 @@ export type Authentication = z.output<ReturnType<typeof authentication>>;
 const unstoredKinds = ['clientCredentials', 'password', 'login'] as const;
 const issuedKinds = [...unstoredKinds, 'refresh', 'authorizationCode'] as const;
 
-/** A token that a call of its own issues. */
+/** A token that is issued by a call before the first request. */
 export type IssuedAuthentication = Extract<Authentication, { kind: (typeof issuedKinds)[number] }>;
 export type LoginAuthentication = Extract<Authentication, { kind: 'login' }>;
 /** A token that a token endpoint of OAuth 2.0 issues. */

@@ -99,16 +99,15 @@ ${more}`,
 }
 
 interface KeyedOptions extends Pick<DescribedOptions, 'settings' | 'respond'> {
-  /** `entities` of the definition, as YAML. */
+  /** `entities` of the definition, and what else stands beside them, as YAML. */
   readonly entities: string;
   /** `upstream.entities`, as YAML on one line. */
   readonly requests: string;
 }
 
-/** A service with one account, which a key opens. `respond` answers what is asked beside the account. */
-export async function keyedService({ entities, requests, respond, ...more }: KeyedOptions) {
-  return await describedService({
-    definition: `
+/** A definition of a service with one account, which a key opens. */
+export function keyedDefinition({ entities, requests }: Pick<KeyedOptions, 'entities' | 'requests'>): string {
+  return `
 credentials: [{ title: Key, fields: { api_key: {} } }]
 ${entities}
 upstream:
@@ -118,7 +117,13 @@ upstream:
   limits: { concurrency: 4, requestsPerSecond: 1000, timeoutMs: 5000, maxBodyBytes: 1048576 }
   message: [error]
   entities: ${requests}
-`,
+`;
+}
+
+/** A service with one account, which a key opens. `respond` answers what is asked beside the account. */
+export async function keyedService({ entities, requests, respond, ...more }: KeyedOptions) {
+  return await describedService({
+    definition: keyedDefinition({ entities, requests }),
     credentials: { api_key: 'k' },
     respond: (request, index) => (request.path === '/me' ? { body: { id: 'a' } } : respond(request, index)),
     ...more,
