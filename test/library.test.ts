@@ -92,7 +92,7 @@ it('searches, publishes, copies and checks what is stored', async () => {
   expect(records).toHaveLength(1);
   const next = await search(app, 'newsletter/lists', { sort: [{ id: 'asc' }], cursor: cursor ?? '' });
   expect(next.records).not.toContainEqual(records[0]);
-  await expect(search(app, 'newsletter/lists', { filter: { no: 1 } })).rejects.toMatchObject({
+  await expect(search(app, 'newsletter/lists', { filter: { eq: { no: 1 } } })).rejects.toMatchObject({
     code: 'SEARCH_INVALID',
   });
   const text = readFileSync(world.config, 'utf8').replace(

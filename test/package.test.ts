@@ -21,6 +21,39 @@ const typos = [
   ['snik', "{ sinks: {}, connectors: { a: { definition: 'b', snik: 'c' } } }"],
   ['burst', '{ sinks: {}, connectors: { a: { rateLimit: { requestsPerSecond: 3, burst: 2 } } } }'],
   ['pth', "{ sinks: { main: { type: 'sqlite', pth: './main.db' } } }"],
+  [
+    'copi',
+    "{ sinks: { copy: { type: 'sqlite', path: './copy.db' } }, connectors: { a: { definition: 'b', sink: 'copi' } } }",
+  ],
+  ['campaign', "{ sinks: {}, connectors: { a: { definition: 'email-marketing', include: ['campaign'] } } }"],
+] as const;
+/** Mistakes in calls, each with what the compiler names. */
+const mistakes = [
+  [
+    'connector',
+    "sync(app, { connectors: ['newslettr'] })",
+    /'"newslettr"' is not assignable to type '"newsletter"'/,
+  ],
+  [
+    'filter',
+    "search(app, 'newsletter/campaigns', { filter: { eq: { stauts: 'sent' } } })",
+    /'stauts' does not exist/,
+  ],
+  [
+    'sort',
+    "search(app, 'newsletter/campaigns', { sort: [{ sendtime: 'asc' }] })",
+    /'sendtime' does not exist/,
+  ],
+  [
+    'entity',
+    "readChanges(app, 'newsletter/campaign')",
+    /'"newsletter\/campaign"' is not assignable to parameter of type .*"newsletter\/campaigns"/,
+  ],
+  [
+    'searched',
+    "search(app, 'newslettr/lists')",
+    /'"newslettr\/lists"' is not assignable to parameter of type '"newsletter\//,
+  ],
 ] as const;
 
 /** As npm would install it, but for its dependencies, which are those of this checkout. */
@@ -45,6 +78,17 @@ it.beforeAll(async ({ fileFolder: made }) => {
         [
           `typo-${typo}.ts`,
           `import { openApp } from '@connector-sync/cli';\nawait openApp({ config: ${config} });\n`,
+        ] as const,
+    ),
+    ...mistakes.map(
+      ([name, call]) =>
+        [
+          `mistake-${name}.ts`,
+          `import { openApp, readChanges, search, sync } from '@connector-sync/cli';
+const app = await openApp<{ newsletter: 'email-marketing' }>({ config: 'connector-sync.yaml' });
+void [readChanges, search, sync];
+await ${call};
+`,
         ] as const,
     ),
     ['record.ts', recordProgram] as const,
@@ -123,7 +167,7 @@ it('says which command builds it, in a clone that is not built', async () => {
 
 // Proves promise 19
 it('compiles and runs the programs of docs/library.md, one after another', async () => {
-  expect(found.split('\n').filter((line) => !/^(typo|record|$| )/.test(line))).toEqual([]);
+  expect(found.split('\n').filter((line) => !/^(typo|mistake|record|$| )/.test(line))).toEqual([]);
   await using world = await openCliWorld({ settings: '    include: [lists, campaigns]\n' });
   const config = readFileSync(world.config, 'utf8')
     .replace('sinks: {', 'sinks: { other: { type: sqlite, path: ./other.db },')
@@ -155,8 +199,14 @@ it('compiles and runs the programs of docs/library.md, one after another', async
 // Proves promise 19
 it('refuses to compile a typo in a config, wherever it is', () => {
   for (const [typo] of typos) {
-    expect(found).toMatch(new RegExp(`^typo-${typo}.ts\\(2,\\d+\\): error TS[^]*?'${typo}'`, 'm'));
+    expect(found).toMatch(new RegExp(`^typo-${typo}.ts\\(2,\\d+\\): error TS[^]*?'"?${typo}"?'`, 'm'));
   }
+});
+
+// Proves promise 19
+it.each(mistakes)('refuses to compile a mistake in a call: %s', (name, _, message) => {
+  const [line = ''] = found.split('\n').filter((one) => one.startsWith(`mistake-${name}.ts(4,`));
+  expect(line).toMatch(message);
 });
 
 // Proves promise 19

@@ -30,9 +30,10 @@ const settingsOf = new WeakMap<shapes.App, LocalSettings>();
  * be missing until then. Rejects with `SyncError` CONFIG_INVALID (its message names every mistake) or
  * DEFINITION_INVALID.
  */
-export async function openApp<const Types extends shapes.ConnectorTypes = shapes.ConnectorTypes>(
-  options: shapes.OpenOptions<Types>,
-): Promise<shapes.App<Types>> {
+export async function openApp<
+  const Types extends shapes.ConnectorTypes = shapes.ConnectorTypes,
+  const Sinks extends string = string,
+>(options: shapes.OpenOptions<Types, Sinks>): Promise<shapes.App<Types>> {
   const { config, env = process.env } = options;
   const file = typeof config === 'string' ? resolve(config) : 'config object';
   if (typeof config === 'string' && !existsSync(file)) {
@@ -62,7 +63,10 @@ function settingsIn(app: shapes.App): LocalSettings {
  * `since` from which changes are not complete (load the entity again from 0), and SINK_FAILED or SINK_INCOMPATIBLE if
  * the sink cannot be read. Dispose the result: until then the sink's file cannot shrink.
  */
-export async function readChanges<Types extends shapes.ConnectorTypes, const Target extends string>(
+export async function readChanges<
+  Types extends shapes.ConnectorTypes,
+  const Target extends shapes.TargetOf<Types>,
+>(
   app: shapes.App<Types>,
   target: Target,
   { since = 0, signal }: shapes.ChangesOptions = {},
@@ -94,10 +98,19 @@ export async function readChanges<Types extends shapes.ConnectorTypes, const Tar
  * credentials. Rejects with `SyncError` SEARCH_INVALID for what cannot be asked, SEARCH_TOO_SLOW after a minute, and
  * USAGE for an unknown target and where there is nothing to search.
  */
-export async function search<Types extends shapes.ConnectorTypes, const Target extends string>(
+export async function search<
+  Types extends shapes.ConnectorTypes,
+  const Target extends shapes.TargetOf<Types>,
+>(
   app: shapes.App<Types>,
   target: Target,
-  { filter, sort, limit = 1_000, cursor, signal = new AbortController().signal }: shapes.SearchQuery = {},
+  {
+    filter,
+    sort,
+    limit = 1_000,
+    cursor,
+    signal = new AbortController().signal,
+  }: shapes.SearchQuery<NoInfer<shapes.ShapeAt<Types, Target>>> = {},
 ): Promise<shapes.Found<shapes.ShapeAt<Types, Target>>> {
   // Loaded only here: most programs search nothing.
   const { openSearches } = await import('../app/stored-search.ts');
@@ -210,7 +223,10 @@ function publicationOf(target: string, end: PublishEnd): shapes.Publication {
  * result has an `error`. Rejects with `SyncError` USAGE for a name that the config does not have and where there is
  * nothing to copy, and with the reason of `signal` once that is aborted: the next copy resumes.
  */
-export async function copy(app: shapes.App, options: shapes.CopyOptions): Promise<readonly shapes.Copied[]> {
+export async function copy<Types extends shapes.ConnectorTypes>(
+  app: shapes.App<Types>,
+  options: shapes.CopyOptions<NoInfer<Types>>,
+): Promise<readonly shapes.Copied[]> {
   const settings = settingsIn(app);
   const from = sinkNamed(settings, 'from', options.from);
   const to = sinkNamed(settings, 'to', options.to);
@@ -269,9 +285,9 @@ function failureOf(error: unknown): NonNullable<shapes.Copied['error']> {
  * USAGE for a name that the config does not have, and CONFIG_INVALID if credentials are missing. Aborting `signal` ends
  * the run after the fetched records are stored, with the outcome `interrupted`; the next sync resumes it.
  */
-export async function sync(
-  app: shapes.App,
-  options: shapes.SyncOptions = {},
+export async function sync<Types extends shapes.ConnectorTypes>(
+  app: shapes.App<Types>,
+  options: shapes.SyncOptions<NoInfer<Types>> = {},
 ): Promise<readonly shapes.SyncResult[]> {
   const settings = withParts(settingsIn(app), 'access', 'redis');
   const connectors = chosenConnectors(settings, options.connectors ?? []);

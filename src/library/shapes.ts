@@ -7,23 +7,37 @@ export type { BuiltInRecords, Config, ConnectorConfig, RecordShape } from './con
 /** The connectors of a config, each with the name of its definition. */
 export type ConnectorTypes = Readonly<Record<string, string>>;
 
-/** A config as an object, of connectors of these types. */
-export type ConfigOf<Types extends ConnectorTypes> = Omit<Config, 'connectors'> & {
+/** A config as an object, of connectors of these types and sinks of these names. */
+export type ConfigOf<Types extends ConnectorTypes, Sinks extends string = string> = Omit<
+  Config,
+  'connectors' | 'defaults' | 'sinks'
+> & {
+  readonly sinks: Readonly<Record<Sinks, Config['sinks'][string]>>;
+  readonly defaults?: InSink<NoInfer<Sinks>, unknown> | undefined;
   readonly connectors?:
     | string
     | readonly string[]
-    | {
-        readonly [Name in keyof Types]: ConnectorConfig & {
-          readonly definition?: Types[Name] | undefined;
-        };
-      }
+    | { readonly [Name in keyof Types]: InSink<NoInfer<Sinks>, Types[Name]> }
     | undefined;
 };
 
+/** An entry of the config in one of these sinks. */
+type InSink<Sinks extends string, Definition> = Omit<ConnectorConfig, 'definition' | 'include' | 'sink'> & {
+  readonly definition?: Definition | undefined;
+  readonly sink?: Sinks | undefined;
+  /** Entities, or patterns such as `list*`. */
+  readonly include?: readonly (EntityOf<NoInfer<Definition>> | `${string}*${string}`)[] | undefined;
+};
+
+/** The entities of a built-in connector type; of another type, any name. */
+export type EntityOf<Definition> = Definition extends keyof BuiltInRecords
+  ? keyof BuiltInRecords[Definition] & string
+  : string;
+
 /** Options of `openApp`. */
-export interface OpenOptions<Types extends ConnectorTypes = ConnectorTypes> {
+export interface OpenOptions<Types extends ConnectorTypes = ConnectorTypes, Sinks extends string = string> {
   /** Path of a config file, or its content as an object, with relative paths from the working directory. */
-  readonly config: string | ConfigOf<Types>;
+  readonly config: string | ConfigOf<Types, Sinks>;
   /** Values of `${VARIABLE}` in the config; `process.env` by default. No `.env` file is read. */
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
@@ -46,15 +60,20 @@ export type ShapeOf<Definition, Entity> = Definition extends keyof BuiltInRecord
     : RecordShape
   : RecordShape;
 
+/** `<connector>/<entity>`: every entity of these connectors. */
+export type TargetOf<Types extends ConnectorTypes> = {
+  [Name in keyof Types & string]: `${Name}/${EntityOf<Types[Name]>}`;
+}[keyof Types & string];
+
 /** The records of `<connector>/<entity>`. */
 export type ShapeAt<
   Types extends ConnectorTypes,
   Target extends string,
 > = Target extends `${infer Name}/${infer Entity}` ? ShapeOf<Types[Name], Entity> : RecordShape;
 
-export interface SyncOptions {
+export interface SyncOptions<Types extends ConnectorTypes = ConnectorTypes> {
   /** Names from the config; all of them by default. */
-  readonly connectors?: readonly string[];
+  readonly connectors?: readonly (keyof Types & string)[];
   /** Read everything from the start, which also finds deleted records. */
   readonly full?: boolean;
   readonly signal?: AbortSignal;
@@ -206,18 +225,37 @@ export interface ConnectorStatus {
   }[];
 }
 
+/** A condition in the language of docs/search.md, on these fields and on paths into them. */
+export type Filter<Field extends string = string> = {
+  readonly [
+    Operator in
+      'eq' | 'neq' | 'gt' | 'gte' | 'lt' | 'lte' | 'in' | 'like' | 'contains' | 'keyword' | 'fuzzy' | 'any'
+  ]?: ByField<Field, Json>;
+} & {
+  readonly and?: readonly Filter<Field>[];
+  readonly or?: readonly Filter<Field>[];
+  readonly not?: Filter<Field>;
+};
+
+type ByField<Field extends string, Value> = { readonly [Name in Field | `${Field}.${string}`]?: Value };
+
 /** A query in the language of docs/search.md. */
-export interface SearchQuery {
+export interface SearchQuery<Shape extends RecordShape = RecordShape> {
   /** Such as `{ eq: { status: 'sent' } }`; default: every record. */
-  readonly filter?: Readonly<Record<string, Json>>;
+  readonly filter?: Filter<FieldOf<Shape>>;
   /** Such as `[{ send_time: 'desc' }]`; default: by rank, else in the order in which they came. */
-  readonly sort?: readonly Readonly<Record<string, 'asc' | 'desc'>>[];
+  readonly sort?: readonly ByField<FieldOf<Shape>, 'asc' | 'desc'>[];
   /** 1 to 1000; default: 1000. */
   readonly limit?: number;
   /** The `cursor` of the previous page, with the same query. */
   readonly cursor?: string;
   readonly signal?: AbortSignal;
 }
+
+/** The searchable fields; any name, where they are not known. */
+type FieldOf<Shape extends RecordShape> = [keyof Shape['found']] extends [never]
+  ? string
+  : keyof Shape['found'] & string;
 
 export interface Found<Shape extends RecordShape = RecordShape> {
   /** The entity's searchable fields. Integers beyond 2^53 lose digits. */
@@ -254,12 +292,12 @@ export interface Publication {
   readonly error: { readonly code: ErrorCode; readonly message: string } | null;
 }
 
-export interface CopyOptions {
+export interface CopyOptions<Types extends ConnectorTypes = ConnectorTypes> {
   /** Names of sinks of the config. */
   readonly from: string;
   readonly to: string;
   /** Names from the config; by default all that are stored in `from`, and whose sink it is in the config. */
-  readonly connectors?: readonly string[];
+  readonly connectors?: readonly (keyof Types & string)[];
   readonly signal?: AbortSignal;
   /** Called often, with the rows of the connector that are copied. It must not throw. */
   readonly onProgress?: (progress: {
