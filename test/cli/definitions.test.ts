@@ -301,7 +301,7 @@ describe('definitions import', () => {
   });
 
   it('leaves nothing behind where a file cannot be read', async ({ folder }) => {
-    writeFileSync(join(folder, 'connector.yaml'), 'openapi: 3.1.0');
+    writeFileSync(join(folder, 'connector.yaml'), 'openapi: 3.1.0\nx-airbyte-action: list');
     const { code, stderr } = await run(folder);
     expect(code).toBe(2);
     expect(stderr).toContain('The file to import cannot be used (1 error):\n');
@@ -360,10 +360,13 @@ describe('definitions import', () => {
     const schemes = { components: { securitySchemes: { key: { type: 'http', scheme: 'bearer' } } } };
     const file = { openapi: '3.1.0', info: { title: 'Help \u001b[31mDesk' }, paths, ...schemes };
     writeFileSync(join(folder, 'openapi.json'), JSON.stringify(file));
-    const args = ['definitions', 'import', 'openapi.json', '--from', 'openapi'];
+    const args = ['definitions', 'import', 'openapi.json'];
     const listed = await callCli(args, { cwd: folder });
     expect(listed.stdout).toContain('2 GET operations, of which 1 answer with a list.');
-    expect(listed.stdout).toContain('--from openapi --path /tickets -o my-definitions\n');
+    expect(listed.stdout).toMatch(
+      /left out +because\n\/tickets\/\{id\} +the file does not show what it answers/,
+    );
+    expect(listed.stdout).toContain('definitions import openapi.json --path /tickets -o my-definitions\n');
     const chosen = [...args, '--path', '/tickets'];
     expect((await callCli(chosen, { cwd: folder })).stderr).toContain('Expected -o <folder>');
     const hosted = await callCli([...chosen, '--mode', 'hosted', '-o', 'defs'], { cwd: folder });
@@ -375,8 +378,8 @@ describe('definitions import', () => {
     expect(jsonLines(done)).toMatchObject([
       { imports: [{ mode: 'direct', entities: { tickets: { outcome: 'refused' } } }] },
     ]);
-    const plain = await callCli(['definitions', 'import', 'openapi.json', '-o', 'defs'], { cwd: folder });
-    expect(plain.stderr).toContain('import with --from openapi');
+    const named = await callCli([...args, '--from', 'connector', '-o', 'defs'], { cwd: folder });
+    expect(named.stderr).toContain('expected an operation with x-airbyte-action: list');
   });
 });
 

@@ -20,12 +20,12 @@ export function importService(service: ServiceFile, mode: ModeName) {
   const sources = sourcesOf(service, ways);
   const judged = judgeEntities(mode, sources);
   const server = serverOf(service);
-  const outcomes = mode === 'hosted' ? judged : reachable(judged, ways, server);
+  const outcomes = mode === 'hosted' ? judged : signed(judged, ways);
   const read = [...outcomes].flatMap(([entity, { kind }]) => (kind === 'converted' ? [entity] : []));
   const all = mode === 'hosted' ? ways : [...ways, ...authorizationCodeWays(service, ways, server, read)];
   const write = (plans: readonly EntityPlan[]) => writeDefinition(service, mode, plans, all, server);
   /** The address for calls with the credentials; null: an API, or not known. */
-  const baseUrl = mode === 'direct' && server.kind === 'found' ? server.baseUrl : null;
+  const baseUrl = mode === 'direct' ? server.baseUrl : null;
   return { mode, ways: all, baseUrl, ...passing(outcomes, write) };
 }
 
@@ -72,22 +72,13 @@ function sourcesOf(service: ServiceFile, ways: readonly SignIn[]): Sources {
   };
 }
 
-/** Refuses direct reading where the address or a way to sign in is missing. */
-function reachable(
-  judged: ReadonlyMap<string, Outcome<EntityPlan>>,
-  ways: readonly SignIn[],
-  server: ReturnType<typeof serverOf>,
-): ReadonlyMap<string, Outcome<EntityPlan>> {
-  const unsigned = ways.every(({ auth }) => auth === null);
-  if (!unsigned && server.kind === 'found') return judged;
+/** Refuses direct reading without a way to sign in. */
+function signed(judged: ReadonlyMap<string, Outcome<EntityPlan>>, ways: readonly SignIn[]) {
+  if (ways.some(({ auth }) => auth !== null)) return judged;
   const reason = ways[0]?.why ?? 'the file has none; write one into components.securitySchemes of a copy';
-  const why =
-    server.kind === 'refused' && !unsigned ? server.why : `no way to sign in can be used: ${reason}`;
+  const refused = { kind: 'refused', why: `no way to sign in can be used: ${reason}` } as const;
   return new Map(
-    [...judged].map(([entity, outcome]) => [
-      entity,
-      outcome.kind === 'refused' ? outcome : { kind: 'refused', why },
-    ]),
+    [...judged].map(([entity, outcome]) => [entity, outcome.kind === 'refused' ? outcome : refused]),
   );
 }
 

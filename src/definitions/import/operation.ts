@@ -33,7 +33,14 @@ export function readOperation(raw: RawOperation, schemas: Schemas) {
   const declared = own.map((one) => schemas.resolve(one));
   const isCookie = (one: JsonObject): boolean => textIn(one, 'in') === 'cookie';
   const body = requestBodyOf(objectIn(operation, 'requestBody'), schemas);
-  const stated = declared.filter((one) => !isCookie(one)).map((one) => readParameter(one, schemas));
+  const path = textIn(operation, `${prefix}path-override`, 'path') ?? raw.path;
+  const isDeclared = (name: string): boolean =>
+    declared.some((one) => textIn(one, 'in') === 'path' && textIn(one, 'name') === name);
+  const undeclared = [...path.matchAll(/\{([^{}]+)\}/g)].flatMap(([, name = '']) =>
+    isDeclared(name) ? [] : [{ name, in: 'path' }],
+  );
+  const sent = [...declared.filter((one) => !isCookie(one)), ...undeclared];
+  const stated = sent.map((one) => readParameter(one, schemas));
   const named = new Map([...stated, ...body.params].map((param) => [`${param.place} ${param.name}`, param]));
   const answer = answerSchema(operation, schemas);
   const extractor = textIn(operation, `${prefix}record-extractor`);
@@ -42,7 +49,7 @@ export function readOperation(raw: RawOperation, schemas: Schemas) {
     entity,
     action,
     method: raw.method.toUpperCase(),
-    path: textIn(operation, `${prefix}path-override`, 'path') ?? raw.path,
+    path,
     params: [...named.values()],
     body,
     answer,
@@ -123,6 +130,11 @@ export function recordPlaces(answer: JsonObject, schemas: Schemas): readonly Rec
   return [];
 }
 
+/** Names that a definition can follow: `meta.next_cursor`. */
+export function isPath(text: string): boolean {
+  return /^[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)*$/.test(text);
+}
+
 /** Keys of `connector_metadata` and where the service's answer has them; forms that are not known are left out. */
 function readMetadata(extractor: JsonObject): ReadonlyMap<string, PlaceFile> {
   return new Map(
@@ -131,8 +143,8 @@ function readMetadata(extractor: JsonObject): ReadonlyMap<string, PlaceFile> {
       const header = /^@header\.([A-Za-z0-9-]+)$/.exec(text)?.[1];
       if (header !== undefined) return [[key, { header }]];
       if (text === '@link.next') return [[key, { header: 'Link' }]];
-      const path = /^\$((?:\.[A-Za-z_][\w-]*)+)$/.exec(text)?.[1];
-      return path === undefined ? [] : [[key, { path: path.slice(1) }]];
+      const path = text.replace(/^\$\./, '');
+      return path !== text && isPath(path) ? [[key, { path }]] : [];
     }),
   );
 }

@@ -1,20 +1,29 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import { usage } from '../../core/errors.ts';
 import { suggestName } from '../suggest-name.ts';
-import { answerSchema, recordPlaces } from './operation.ts';
+import type { PlaceFile } from '../upstream/upstream-file.ts';
+import {
+  answerSchema,
+  isPath,
+  readOperation,
+  recordPlaces,
+  type Operation,
+  type Parameter,
+} from './operation.ts';
 import {
   columnName,
+  endName,
   listIn,
   objectIn,
+  oneLine,
   partIn,
   prefix,
   singular,
   textIn,
   wordsOf,
-  openSchemas,
   type Schemas,
 } from './schemas.ts';
-import { readOpenApi, serviceOf, uuidOf, type ServiceFile } from './service-file.ts';
+import { describedBy, invalid, nameProblems, readOpenApi, uuidOf, type ServiceFile } from './service-file.ts';
 
 /** An operation of a plain file whose answers have a list. */
 export interface PlainListing {
@@ -28,92 +37,66 @@ export interface PlainListing {
 
 type PlainFile = ReturnType<typeof readPlainFile>;
 
-/** Reads the OpenAPI file of any service and its listings. Throws `ProblemsError` DEFINITION_INVALID. */
+/**
+ * Reads the OpenAPI file of any service and its listings. `leftOut`: the other GET operations, and why they are none.
+ * Throws `ProblemsError` DEFINITION_INVALID.
+ */
 export function readPlainFile(file: string) {
   const opened = readOpenApi(file, 'an OpenAPI document');
-  const schemas = openSchemas(opened.root);
-  const gets = Object.entries(objectIn(opened.root, 'paths')).flatMap(([path, item]) => {
+  const { root, schemas } = opened;
+  const listings: PlainListing[] = [];
+  const leftOut: { readonly path: string; readonly why: string }[] = [];
+  for (const [path, item] of Object.entries(objectIn(root, 'paths'))) {
     const operation = partIn(schemas.resolve(item), 'get');
-    return isJsonObject(operation) ? [{ path, operation }] : [];
-  });
-  const listings = gets.flatMap(({ path, operation }): readonly PlainListing[] => {
+    if (!isJsonObject(operation)) continue;
     const answer = answerSchema(operation, schemas);
-    const records = recordPlaces(answer, schemas);
+    const records = recordPlaces(answer, schemas).map((place) => place.path.join('.'));
     const isArray = schemas.typeOf(answer) === 'array';
     // One record, whose own lists are no entity.
     const isRecord = !isArray && (/\}\/?$/.test(path) || schemas.properties(answer).has('id'));
-    if (records.length === 0 || isRecord) return [];
-    const isDeprecated = partIn(operation, 'deprecated') === true;
-    const places = records.map((place) => place.path.join('.'));
-    return [{ path, entity: entityOf(path), records: places, isDeprecated }];
-  });
-  return { opened, schemas, listings, gets: gets.length };
+    if (records.length > 0 && !isRecord) {
+      const isDeprecated = partIn(operation, 'deprecated') === true;
+      listings.push({ path, entity: entityOf(path), records, isDeprecated });
+    } else if (Object.keys(answer).length === 0) {
+      leftOut.push({ path, why: 'the file does not show what it answers with in JSON' });
+    } else leftOut.push({ path, why: isRecord ? 'it answers with one record' : 'no list of objects in it' });
+  }
+  return { opened, listings, leftOut };
 }
 
-/**
- * Adds entity names for these listings, their parents and the operations that read one record. The file's own OpenAPI
- * declarations supply all other facts that an import needs.
- */
-export function plainService(
-  { opened, schemas, listings }: PlainFile,
-  paths: readonly string[],
-): ServiceFile {
+/** Reads these listings, their parents and the operations that read one record, as far as the file shows them. */
+export function plainService({ opened, listings }: PlainFile, paths: readonly string[]): ServiceFile {
   const chosen = withParents(
     paths.map((path) => listingAt(path, listings)),
     listings,
   );
-  const { root } = opened;
-  const items: Record<string, JsonValue> = {};
-  for (const [path, item] of Object.entries(objectIn(root, 'paths'))) {
+  const { root, schemas } = opened;
+  const name = serviceName(textIn(root, 'info', 'title') ?? '');
+  const problems = nameProblems(opened, name, 'title');
+  if (problems.length > 0) throw invalid(problems);
+  const operations = Object.entries(objectIn(root, 'paths')).flatMap(([path, item]) => {
     const shared = schemas.resolve(item);
+    const operation = withoutOurs(objectIn(shared, 'get'));
     const list = chosen.find((one) => one.path === path);
-    const above = chosen.find((one) => isOneOf(path, one.path));
-    const operation = objectIn(shared, 'get');
-    const named =
-      list !== undefined
-        ? namedOperation(operation, list.entity, 'list', schemas)
-        : above !== undefined && Object.keys(operation).length > 0
-          ? namedOperation(operation, above.entity, 'get', schemas)
-          : null;
-    // Operations that no entity needs are hidden, and stay where references find them.
-    items[path] = named === null ? item : { ...shared, get: named };
-  }
-  const info = withoutOurs(objectIn(root, 'info'));
-  const name = serviceName(textIn(info, 'title') ?? '');
-  const operations = chosen.map(({ path }) => objectIn(schemas.resolve(partIn(root, 'paths', path)), 'get'));
-  const adapted: JsonObject = {
-    ...root,
-    info: {
-      ...info,
-      [`${prefix}connector-name`]: name,
-      [`${prefix}connector-definition-id`]: uuidOf(`openapi ${name}`),
-    },
-    servers: plainServers(root),
-    components: {
-      ...objectIn(root, 'components'),
-      securitySchemes: plainSchemes(root, operations, schemas),
-    },
-    paths: items,
+    const { entity } = list ?? chosen.find((one) => isOneOf(path, one.path)) ?? {};
+    if (entity === undefined || Object.keys(operation).length === 0) return [];
+    const action = list === undefined ? 'get' : 'list';
+    const read = readOperation({ path, method: 'get', entity, action, operation, shared }, schemas);
+    return [{ ...read, ...plainPlaces(read, operation, schemas), params: read.params.filter(isSent) }];
+  });
+  const lists = operations.filter(({ action }) => action === 'list');
+  const license = oneLine(textIn(root, 'info', 'license', 'name') ?? 'not named in it', 80);
+  return {
+    ...describedBy(opened, name),
+    id: uuidOf(`openapi ${name}`),
+    isPlain: true,
+    licenseNote: [`License of that file: ${license}.`],
+    schemes: plainSchemes(root, lists, schemas),
+    operations,
+    relationships: [],
+    failed: null,
+    scoped: new Set(),
   };
-  return serviceOf(opened, adapted, true);
-}
-
-/**
- * One address, with names for the parts that a person has to provide: `{address}` for the origin where the file has
- * several or none.
- */
-function plainServers(root: JsonObject): readonly JsonValue[] {
-  const servers = listIn(root, 'servers');
-  const [first] = servers;
-  const urls = servers.map((one) => textIn(one, 'url') ?? '');
-  const parts = urls.map((url) => /^(https:\/\/[^/{}]+)(\/[^{}]*)?$/.exec(url));
-  const [, , path = ''] = parts[0] ?? [];
-  if (urls.length > 1 && parts.every((one) => one !== null && (one[2] ?? '') === path)) {
-    const origins = [...new Set(parts.map((one) => one?.[1] ?? ''))];
-    if (origins.length > 1) return [{ url: `{address}${path}`, variables: { address: { enum: origins } } }];
-  }
-  if (first !== undefined && /^[a-z]+:\/\/|^\{/i.test(urls[0] ?? '')) return [first];
-  return [{ url: `{address}${(urls[0] ?? '').replace(/\/$/, '')}`, variables: { address: {} } }];
 }
 
 interface Chosen extends PlainListing {
@@ -165,8 +148,8 @@ function isOneOf(path: string, listing: string): boolean {
 }
 
 /**
- * Makes the entity name of a path: `/api/v2/users/{id}/orders.json` becomes `user_orders`. It does not depend on other
- * imported entities.
+ * Makes the entity name of a path: `/api/v2/users/{id}/orders.json` becomes `user_orders`, and what is too long loses
+ * its first words. It does not depend on other imported entities.
  */
 function entityOf(path: string): string | null {
   const segments = path
@@ -178,7 +161,7 @@ function entityOf(path: string): string | null {
     (one, at) => at < last && !one.startsWith('{') && segments[at + 1]?.startsWith('{'),
   );
   const name = [...above.map(singular), segments[last] ?? ''].join('_');
-  return columnName(name);
+  return columnName(name) ?? endName(wordsOf(name));
 }
 
 /** Makes a definition's name from the words of the title, as many as fit. */
@@ -197,42 +180,30 @@ function serviceName(title: string): string {
 const mostLevels = 3;
 const mostValues = 1_000;
 
-function namedOperation(
-  operation: JsonObject,
-  entity: string,
-  action: 'list' | 'get',
-  schemas: Schemas,
-): JsonObject {
-  const parameters = listIn(operation, 'parameters')
-    .map((one) => schemas.resolve(one))
-    .filter(isSent);
-  const named = {
-    ...withoutOurs(operation),
-    parameters,
-    [`${prefix}entity`]: entity,
-    [`${prefix}action`]: action,
-  };
-  const answer = answerSchema(operation, schemas);
+/** The values of an answer outside its records and their places; of an answer with one record, the record's place. */
+function plainPlaces({ action, answer }: Operation, operation: JsonObject, schemas: Schemas) {
+  const metadata = new Map<string, PlaceFile>();
   if (action === 'get') {
     const [member, ...others] = [...schemas.properties(answer)];
     const isWrapped = member !== undefined && others.length === 0 && schemas.typeOf(member[1]) === 'object';
-    return isWrapped ? { ...named, [`${prefix}record-extractor`]: `$.${member[0]}` } : named;
+    return { metadata, extractor: isWrapped ? `$.${member[0]}` : null };
   }
-  const found: Record<string, JsonValue> = {};
   let seen = 0;
-  const add = (schema: JsonObject, at: string, level: number): void => {
+  const add = (schema: JsonObject, above: string, level: number): void => {
     for (const [name, member] of schemas.properties(schema)) {
       if ((seen += 1) > mostValues) return;
       const type = schemas.typeOf(member);
-      if (type === 'object' && level < mostLevels) add(member, `${at}.${name}`, level + 1);
-      else if (type !== 'array' && type !== 'object') found[`${at}.${name}`.slice(2)] = `${at}.${name}`;
+      const path = `${above}${name}`;
+      if (type === 'object' && level < mostLevels) add(member, `${path}.`, level + 1);
+      else if (type !== 'array' && type !== 'object' && isPath(path)) metadata.set(path, { path });
     }
   };
-  add(answer, '$', 1);
-  for (const name of Object.keys(headersOf(operation, schemas))) {
-    found[name] = name.toLowerCase() === 'link' ? '@link.next' : `@header.${name}`;
+  add(answer, '', 1);
+  const success = Object.entries(objectIn(operation, 'responses')).find(([status]) => status.startsWith('2'));
+  for (const name of Object.keys(objectIn(schemas.resolve(success?.[1]), 'headers'))) {
+    metadata.set(name, { header: name.toLowerCase() === 'link' ? 'Link' : name });
   }
-  return { ...named, [`${prefix}meta-extractor`]: found };
+  return { metadata, extractor: null };
 }
 
 /** Removes our keys from a plain file, which does not use them in our sense. */
@@ -240,24 +211,18 @@ function withoutOurs(part: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(part).filter(([name]) => !name.startsWith(prefix)));
 }
 
-/** OpenAPI says that these are described elsewhere. */
-function isSent(param: JsonObject): boolean {
-  const name = textIn(param, 'name')?.toLowerCase() ?? '';
-  return textIn(param, 'in') !== 'header' || !['accept', 'content-type', 'authorization'].includes(name);
-}
-
-function headersOf(operation: JsonObject, schemas: Schemas): JsonObject {
-  const success = Object.entries(objectIn(operation, 'responses')).find(([status]) => status.startsWith('2'));
-  return objectIn(schemas.resolve(success?.[1]), 'headers');
+/** OpenAPI says that these headers are described elsewhere. */
+function isSent({ place, sent }: Parameter): boolean {
+  return place !== 'header' || !['accept', 'content-type', 'authorization'].includes(sent.toLowerCase());
 }
 
 /**
  * The security schemes that all these operations accept, each with the credentials that it takes. Where the file
  * requires several at once, all except the first are sent as headers.
  */
-function plainSchemes(root: JsonObject, operations: readonly JsonObject[], schemas: Schemas): JsonObject {
+function plainSchemes(root: JsonObject, operations: readonly Operation[], schemas: Schemas): JsonObject {
   const declared = objectIn(root, 'components', 'securitySchemes');
-  const [first, ...others] = operations.map((operation) => requirementsOf(operation, root, declared));
+  const [first, ...others] = operations.map(({ security }) => requirementsOf(security, root, declared));
   const common = (first ?? []).filter((names) =>
     others.every((all) => all.some((one) => one.toSorted().join(' ') === names.toSorted().join(' '))),
   );
@@ -277,18 +242,15 @@ function plainSchemes(root: JsonObject, operations: readonly JsonObject[], schem
  * Names of schemes that are required together, for each way; without a statement in the file, each scheme is one way.
  */
 function requirementsOf(
-  operation: JsonObject,
+  security: Operation['security'],
   root: JsonObject,
   declared: JsonObject,
 ): readonly (readonly string[])[] {
-  const own = Array.isArray(operation['security']) ? operation : root;
-  if (!Array.isArray(own['security'])) return Object.keys(declared).map((name) => [name]);
-  const stated = listIn(own, 'security').map((one) => (isJsonObject(one) ? Object.keys(one) : []));
+  const stated = (security ?? listIn(root, 'security'))
+    .map((one) => (isJsonObject(one) ? Object.keys(one) : []))
+    .filter((names) => names.length > 0);
   // An operation without requirements accepts any scheme.
-  if (stated.every((names) => names.length === 0)) {
-    return Object.keys(declared).map((name) => [name]);
-  }
-  return stated.filter((names) => names.length > 0);
+  return stated.length > 0 ? stated : Object.keys(declared).map((name) => [name]);
 }
 
 function isHeader(scheme: JsonObject): boolean {

@@ -1,3 +1,4 @@
+import { unescape } from 'node:querystring';
 import { isJsonArray, isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../core/json.ts';
 import { knownOrMade } from '../../core/grouped.ts';
 import { isDeclaredName, systemColumns } from '../../core/names.ts';
@@ -18,7 +19,7 @@ export function openSchemas(root: JsonObject) {
     for (let hops = 0; hops < mostHops && isJsonObject(found); hops += 1) {
       const reference = textIn(found, '$ref');
       if (reference === null) return found;
-      found = partIn(root, ...namesOf(reference));
+      found = pointedAt(root, reference);
     }
     return {};
   };
@@ -63,11 +64,14 @@ export function openSchemas(root: JsonObject) {
   };
 }
 
-function namesOf(reference: string): readonly string[] {
-  return reference
-    .replace(/^#\/?/, '')
-    .split('/')
-    .map((name) => name.replaceAll('~1', '/').replaceAll('~0', '~'));
+/** The value that a reference names: `#/a%20b/0`. */
+function pointedAt(root: JsonObject, reference: string): JsonValue | undefined {
+  let part: JsonValue | undefined = root;
+  for (const escaped of reference.replace(/^#\/?/, '').split('/')) {
+    const name = unescape(escaped).replaceAll('~1', '/').replaceAll('~0', '~');
+    part = isJsonArray(part) ? part[/^\d+$/.test(name) ? Number(name) : -1] : partIn(part, name);
+  }
+  return part;
 }
 
 const fieldTypes = ['string', 'integer', 'number', 'boolean', 'object', 'array'] as const;
@@ -124,7 +128,7 @@ function referenceProblem(root: JsonObject, reference: string): string | null {
     if (!text.startsWith('#/')) {
       return `expected a reference within this file (#/...), got ${JSON.stringify(text.slice(0, 100))}: nothing is downloaded`;
     }
-    const target: JsonValue | undefined = partIn(root, ...namesOf(text));
+    const target = pointedAt(root, text);
     if (target === undefined) return `expected a part of this file, there is no ${text.slice(0, 100)}`;
     text = textIn(target, '$ref');
     if (text === null) return null;
@@ -191,6 +195,12 @@ export function columnName(name: string): string | null {
       ? name
       : wordsOf(name).join('_');
   return isDeclaredName(column) && !isReservedName(column) ? column : null;
+}
+
+/** The longest end of these words that a column can have as its name; null where there is none. */
+export function endName(words: readonly string[]): string | null {
+  const ends = words.map((_, at) => columnName(words.slice(at).join('_')));
+  return ends.find((name) => name !== null) ?? null;
 }
 
 /** Makes one line of at most `length` characters for a comment or a message, without terminal control characters. */

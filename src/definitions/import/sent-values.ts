@@ -228,12 +228,14 @@ export function unlistedEntities({ operations }: Pick<ServiceFile, 'operations'>
   });
 }
 
-/** Entities with lists behind the first one: a definition has one list of each. */
-export function furtherListings({ operations }: Pick<ServiceFile, 'operations'>): readonly string[] {
+/** Lists of an entity behind its first one, which no import reads: a definition has one list of each. */
+export function furtherListings({ operations }: Pick<ServiceFile, 'operations'>) {
   const paths = new Map(listingsOf({ operations }).map(({ entity, path }) => [entity, path]));
   return operations
     .filter(({ action, entity, path }) => action === 'list' && paths.get(entity) !== path)
-    .map(({ entity }) => entity);
+    .map(({ entity, path }) => {
+      return { entity: `${entity} of ${path}`, why: `another list of it is read: ${paths.get(entity)}` };
+    });
 }
 
 /** Through a Connector Execution API, or the service itself. */

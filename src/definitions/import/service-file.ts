@@ -19,7 +19,7 @@ import {
   type Schemas,
 } from './schemas.ts';
 
-export type ServiceFile = ReturnType<typeof serviceOf>;
+export type ServiceFile = ReturnType<typeof readServiceFile>;
 
 /** A parameter of one entity that holds a field of another one's records. */
 export interface Relationship {
@@ -58,61 +58,60 @@ export function readOpenApi(file: string, expected: string) {
   const problems = referenceProblems(root, yaml.problem);
   if (problems.length > 0) throw invalid(problems);
   const sha256 = createHash('sha256').update(text).digest('hex');
-  return { file, sha256, root, problem: yaml.problem };
+  return { file, sha256, root, schemas: openSchemas(root), problem: yaml.problem };
 }
 
 /**
  * A connector.yaml: an OpenAPI 3 document whose operations name their entity and action. No template of it runs.
  * Throws `ProblemsError` DEFINITION_INVALID with everything that keeps it from being read.
  */
-export function readServiceFile(file: string): ServiceFile {
+export function readServiceFile(file: string) {
   const opened = readOpenApi(file, 'a connector.yaml: an OpenAPI document');
-  return serviceOf(opened, opened.root, false);
-}
-
-/** `root`: the document with the names of entities and actions. `isPlain`: the file itself has none of them. */
-export function serviceOf({ file, sha256, problem }: OpenApiFile, root: JsonObject, isPlain: boolean) {
-  const problems: Problem[] = [];
+  const { root, schemas, problem } = opened;
   const info = objectIn(root, 'info');
-  const name = textIn(info, `${prefix}connector-name`) ?? wordsOf(textIn(info, 'title') ?? '').join('-');
-  const schemas = openSchemas(root);
   const operations = readOperations(root, schemas);
   if (!operations.some(({ action }) => action === 'list' || action === 'api_search')) {
-    const message = `expected an operation with ${prefix}action: list; of the OpenAPI file of a service, import with --from openapi`;
-    throw invalid([problem(['paths'], message)]);
+    throw invalid([problem(['paths'], `expected an operation with ${prefix}action: list`)]);
   }
   if (operations.length > mostOperations) {
     throw invalid([problem(['paths'], `expected at most ${mostOperations} operations, got more`)]);
   }
-  if (!isConnectorName(name) || name.length > 33) {
-    const message = 'expected lower-case words of letters and digits joined by _ or -, at most 33 characters';
-    const at = ['info', isPlain ? 'title' : `${prefix}connector-name`];
-    problems.push(problem(at, `${message}, got ${JSON.stringify(name.slice(0, 60))}`));
-  }
-  const id = textIn(info, `${prefix}connector-definition-id`) ?? '';
-  if (!/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id)) {
+  const nameKey = `${prefix}connector-name`;
+  const name = textIn(info, nameKey) ?? wordsOf(textIn(info, 'title') ?? '').join('-');
+  const id = (textIn(info, `${prefix}connector-definition-id`) ?? '').toLowerCase();
+  const problems = [...nameProblems(opened, name, nameKey)];
+  if (!/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(id)) {
     const message = 'expected the UUID of the connector type in the catalog';
     problems.push(problem(['info', `${prefix}connector-definition-id`], message));
   }
   if (problems.length > 0) throw invalid(problems);
-  const license = oneLine(textIn(info, 'license', 'name') ?? 'not named in it', 80);
   return {
-    file,
-    sha256,
-    isPlain,
-    name,
-    id: id.toLowerCase(),
-    title: oneLine(textIn(info, 'title') ?? name, 80).replace(/ API Connector$/i, ''),
-    version: oneLine(plainText(partIn(info, 'version')) || 'unknown', 40),
-    licenseNote: isPlain ? [`License of that file: ${license}.`] : publicNote,
-    root,
-    schemas,
+    ...describedBy(opened, name),
+    id,
+    isPlain: false,
+    licenseNote: publicNote,
+    schemes: objectIn(root, 'components', 'securitySchemes'),
     operations,
     relationships: readRelationships(info),
     failed: readFailed(objectIn(info, `${prefix}response-error-check`), root),
     /** Parameters that come from the settings of a connector. */
     scoped: new Set(listIn(info, `${prefix}scoping`).flatMap((one) => textIn(one, 'param') ?? [])),
   };
+}
+
+/** The facts that a file gives of itself. */
+export function describedBy({ file, sha256, root, schemas }: OpenApiFile, name: string) {
+  const info = objectIn(root, 'info');
+  const title = oneLine(textIn(info, 'title') ?? name, 80).replace(/ API Connector$/i, '');
+  const version = oneLine(plainText(partIn(info, 'version')) || 'unknown', 40);
+  return { file, sha256, root, schemas, name, title, version };
+}
+
+/** `key`: the member of `info` that the name is made of. */
+export function nameProblems({ problem }: OpenApiFile, name: string, key: string): readonly Problem[] {
+  if (isConnectorName(name) && name.length <= 33) return [];
+  const message = 'expected lower-case words of letters and digits joined by _ or -, at most 33 characters';
+  return [problem(['info', key], `${message}, got ${JSON.stringify(name.slice(0, 60))}`)];
 }
 
 /** Derives a UUID from the text: every import gives the same one. */
@@ -181,28 +180,29 @@ function readFailed(info: JsonObject, root: JsonObject) {
   return { field, is, message: textIn(check, 'message_field') };
 }
 
-/** The address of the service, and the names in its host that credentials fill. */
-export type Server =
-  | {
-      readonly kind: 'found';
-      readonly baseUrl: string;
-      readonly host: Readonly<Record<string, JsonObject>>;
-      /** The part of the address that a person has to fill in; null: none. */
-      readonly open: string | null;
-    }
-  | { readonly kind: 'refused'; readonly why: string };
+export type Server = ReturnType<typeof serverOf>;
 
 const label = '[a-z0-9][a-z0-9-]{0,62}';
 
-export function serverOf({ root, isPlain }: ServiceFile): Server {
-  const [server] = listIn(root, 'servers');
-  const url = textIn(server, 'url');
-  if (!isJsonObject(server) || url === null) return { kind: 'refused', why: 'the file names no server' };
+/**
+ * The address of the service, and the names in its host that credentials fill: `{address}`, unless the file has one
+ * server that is safe to call. `open`: the part of the address that a person has to fill in; null: none.
+ */
+export function serverOf({ root, isPlain }: ServiceFile) {
+  const servers = listIn(root, 'servers').map(statedServer);
+  const first = servers.find(({ isCertain }) => isCertain) ?? servers[0] ?? statedServer({});
+  const isFixed = first.isCertain && servers.every((one) => one.url === first.url);
+  const url = isFixed ? first.url : `{address}${first.path}`;
+  const isListed = servers.every(({ isCertain, origin }) => isCertain && !origin.includes('{'));
+  const address = { enum: isListed ? servers.map(({ origin }) => origin) : [] };
+  const variables = { ...first.variables, ...(isFixed ? {} : { address }) };
+  const urls = oneLine(servers.map((one) => one.url).join(', '), 200);
+  const isOneBase = isFixed || servers.every(({ path }) => path === first.path);
+  const open = isOneBase ? [] : [`write the address of the service: the file has ${urls}`];
   const host: Record<string, JsonObject> = {};
-  const open: string[] = [];
   // Places in the path and in the host are filled separately.
   const filled = url.replaceAll(/\{(\w+)\}/g, (written, name: string, index: number) => {
-    const variable = objectIn(server, 'variables', name);
+    const variable = objectIn(variables, name);
     const stated = textsIn(variable, 'enum');
     const fallback = textIn(variable, 'default');
     const isOrigin = index === 0;
@@ -214,15 +214,16 @@ export function serverOf({ root, isPlain }: ServiceFile): Server {
       ? stated.map((choice) => choice.replace(/^https:\/\/([^/]+)\/?$/, '$1'))
       : stated;
     // OpenAPI demands the default. In a connector.yaml, such a name may tell accounts apart.
-    if (isPath && isPlain && fallback !== null) return fallback;
+    const isDefault = isPath && isPlain && fallback !== null;
+    if (isDefault && stated.length < 2) return fallback;
     if (isPath || !choices.every((text) => /^[a-z0-9][a-z0-9.-]*$/.test(text))) {
       // The file shows only the default of a value that a program computes from its choices.
-      const shown = fallback === null ? stated : [fallback];
+      const shown = fallback === null || isPlain ? stated : [fallback];
       const such = shown.length === 0 ? '' : ` (such as ${oneLine(shown.join(', '), 100)})`;
       open.push(
         `write the address of the service, which is ${oneLine(url, 100)} in the file: what stands for ${name}${such}?`,
       );
-      return 'todo';
+      return isDefault ? fallback : 'todo';
     }
     host[name] = {
       from: [isOrigin ? { field: name, origin: true } : { field: name }],
@@ -230,9 +231,22 @@ export function serverOf({ root, isPlain }: ServiceFile): Server {
     };
     return written;
   });
-  const whole = /^https?:/.test(filled) ? filled : `https://${filled}`;
-  const baseUrl = whole.replace(/\/+$/, '');
-  return { kind: 'found', baseUrl, host, open: open.length === 0 ? null : open.join('; ') };
+  const baseUrl = /^https:/.test(filled) ? filled : `https://${filled}`;
+  return { baseUrl, host, open: open.length === 0 ? null : open.join('; ') };
+}
+
+const notForUse =
+  /\b(?:demo|sandbox|examples?|staging|test(?:ing)?|mock|localhost|self[- ]?hosted|on[- ]prem\w*|your)\b/i;
+
+/** `isCertain`: nothing says that credentials should not be sent there. */
+function statedServer(server: JsonValue) {
+  // A name in place of the scheme stands for https.
+  const url = (textIn(server, 'url') ?? '').replace(/^\{\w+\}(?=:\/\/)/, 'https').replace(/\/+$/, '');
+  const [, scheme = 'https', origin = '', path = ''] = /^(?:(https?):\/\/)?([^/]*)(.*)$/.exec(url) ?? [];
+  // No host ends in .example: credentials cannot reach one.
+  const about = `${textIn(server, 'description') ?? ''} ${origin.replace(/\.[^.]*$/, '')}`;
+  const isCertain = scheme === 'https' && origin !== '' && !notForUse.test(about);
+  return { url, origin, path, variables: objectIn(server, 'variables'), isCertain };
 }
 
 /** The pattern of a name in a host. `isWhole`: it is the whole host, and has dots in it. */

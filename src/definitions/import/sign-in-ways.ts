@@ -47,9 +47,9 @@ export function signInWays(service: ServiceFile): readonly SignIn[] {
 type StatedWay = ReturnType<typeof statedWays>[number];
 
 /** Every scheme of the file, with each choice of its fields. */
-function statedWays({ root }: ServiceFile) {
+function statedWays({ schemes }: ServiceFile) {
   const taken = new Set<string>();
-  return Object.entries(objectIn(root, 'components', 'securitySchemes')).flatMap(([name, one]) => {
+  return Object.entries(schemes).flatMap(([name, one]) => {
     const scheme = isJsonObject(one) ? one : {};
     const config = objectIn(scheme, `${prefix}auth-config`);
     const choices = listIn(config, 'oneOf');
@@ -294,7 +294,7 @@ function addressesOf(scheme: JsonObject, flow: JsonObject, server: Server): Json
   const device = objectIn(scheme, 'flows', 'deviceAuthorization');
   const deviceUrl = textIn(device, 'tokenUrl') === tokenUrl ? textIn(device, 'deviceAuthorizationUrl') : null;
   const stated = { authorizeUrl, tokenUrl, ...(deviceUrl === null ? {} : { deviceUrl }) };
-  const known = server.kind === 'found' ? Object.keys(server.host) : [];
+  const known = Object.keys(server.host);
   const urls: Record<string, string> = {};
   for (const [name, text] of Object.entries(stated)) {
     const url = plainAddress(text);

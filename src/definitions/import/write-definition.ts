@@ -28,7 +28,7 @@ export function writeDefinition(
   const name = isOnly ? service.name : `${service.name}-direct`;
   const written = plans.map((plan) => [plan.entity, writeEntity(plan, mode, service, note)] as const);
   const used = mode === 'hosted' ? ways : ways.filter(({ auth }) => auth !== null);
-  const hostFields = server.kind === 'found' ? Object.keys(server.host) : [];
+  const hostFields = Object.keys(server.host);
   const data: Record<string, JsonValue> = {
     name,
     title: isOnly ? service.title : `${service.title} (direct)`,
@@ -38,7 +38,7 @@ export function writeDefinition(
     ...stated({ credentials: used.map((way) => credentialsOf(way, hostFields)) }),
     entities: Object.fromEntries(written.map(([entity, { entity: part }]) => [entity, part])),
   };
-  if (mode === 'direct' && server.kind === 'found') {
+  if (mode === 'direct') {
     const requests = written.flatMap(([entity, { upstream }]) =>
       upstream === null ? [] : [[entity, upstream] as const],
     );
@@ -95,7 +95,7 @@ export const commonUpstream = {
 function upstreamOf(
   service: ServiceFile,
   ways: readonly SignIn[],
-  { baseUrl, host }: Extract<Server, { kind: 'found' }>,
+  { baseUrl, host }: Server,
   plans: readonly EntityPlan[],
   entities: JsonObject,
   note: NoteAt,

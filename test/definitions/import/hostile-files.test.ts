@@ -103,13 +103,10 @@ describe('a file that cannot be read', () => {
 
 describe('a hostile part of a file', () => {
   const addresses = [
-    'http://api.corner-shop.example',
     'https://user:secret@api.corner-shop.example',
     'https://api.corner-shop.example/v1?x=',
     'file:///etc/passwd',
     'javascript:alert(1)',
-    'http://169.254.169.254/latest/meta-data',
-    'http://10.0.0.1',
     'https://${HOST}/v1',
     "https://{{ lookup('env', 'HOST') }}/v1",
     'https://$(hostname).example',
@@ -121,6 +118,14 @@ describe('a hostile part of a file', () => {
       /^refused: not a valid definition: upstream\.baseUrl/,
     );
   });
+
+  it.for(['http://api.corner-shop.example', 'http://169.254.169.254', 'http://10.0.0.1'])(
+    'leaves the address %s to the credentials',
+    (url, { folder }) => {
+      const imported = importText(folder, serviceText({ listings, servers: [{ url }] }), 'direct');
+      expect(imported.baseUrl).toBe('https://{address}');
+    },
+  );
 
   it('asks what stands for a name in the path, whatever its default says', ({ folder }) => {
     const url = 'https://{x}.corner-shop.example/{x}/{y}';

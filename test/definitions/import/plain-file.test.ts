@@ -68,7 +68,7 @@ describe('the OpenAPI file of a service', () => {
       type: 'object',
       properties: { result: { type: 'object', properties: { all: listOf(record) } } },
     };
-    const { listings, gets } = readPlainFile(
+    const { listings, leftOut } = readPlainFile(
       file(folder, {
         '/api/v2/tickets.json': get(listOf(record)),
         '/users/{id}/orders': get(deep),
@@ -77,7 +77,10 @@ describe('the OpenAPI file of a service', () => {
         '/old': get(listOf(record), [], { deprecated: true }),
       }),
     );
-    expect(gets).toBe(5);
+    expect(leftOut).toEqual([
+      { path: '/me', why: 'it answers with one record' },
+      { path: '/teams/{id}', why: 'it answers with one record' },
+    ]);
     expect(listings).toEqual([
       { path: '/api/v2/tickets.json', entity: 'tickets', records: [''], isDeprecated: false },
       { path: '/users/{id}/orders', entity: 'user_orders', records: ['result.all'], isDeprecated: false },
@@ -256,11 +259,61 @@ describe('the OpenAPI file of a service', () => {
     ],
   ];
 
-  it.for(servers)('with %s leaves it to the credentials', ([, urls, baseUrl, host], { folder }) => {
-    expect(writtenIn(imported(folder, { '/tickets': cursored }, { servers: urls }))).toMatchObject({
-      upstream: { baseUrl, host },
-    });
+  const free = { address: { pattern: expect.not.stringContaining('|') as string } };
+  const doubtful: typeof servers = [
+    ['http:', [{ url: 'http://desk.example/v1' }], 'https://{address}/v1', free],
+    ['the address of a demo', [{ url: 'https://demo.desk.example' }], 'https://{address}', free],
+    [
+      'an address that is an example by its description',
+      [{ url: 'https://desk.example', description: 'An example; use your own' }],
+      'https://{address}',
+      free,
+    ],
+    [
+      'http: beside https:',
+      [{ url: 'http://desk.example', description: 'Demo' }, { url: 'https://desk.example' }],
+      'https://{address}',
+      free,
+    ],
+    [
+      'a name in place of the scheme',
+      [{ url: '{scheme}://{host}/v1', variables: { scheme: { default: 'http' }, host: { default: 'x' } } }],
+      'https://{host}/v1',
+      { host: {} },
+    ],
+  ];
+
+  it.for([
+    [
+      [{ url: 'https://a.example/v1' }, { url: 'https://b.example/v2' }],
+      'https://{address}/v1',
+      /\/v1, .*v2/,
+    ],
+    [
+      [
+        {
+          url: 'https://a.example/{kind}',
+          variables: { kind: { enum: ['open', 'admin'], default: 'open' } },
+        },
+      ],
+      'https://a.example/open',
+      /stands for kind \(such as open, admin\)/,
+    ],
+  ] as const)('asks which address of %j it is', ([urls, baseUrl, question], { folder }) => {
+    const made = imported(folder, { '/tickets': cursored }, { servers: urls });
+    expect(made.baseUrl).toBe(baseUrl);
+    expect(made.definition?.text).toMatch(/# TODO write the address of the service/);
+    expect(made.definition?.text.replaceAll(/\n +# /g, ' ')).toMatch(question);
   });
+
+  it.for([...servers, ...doubtful])(
+    'with %s leaves it to the credentials',
+    ([, urls, baseUrl, host], { folder }) => {
+      expect(writtenIn(imported(folder, { '/tickets': cursored }, { servers: urls }))).toMatchObject({
+        upstream: { baseUrl, host },
+      });
+    },
+  );
 
   it.for([
     ['https://desk.example/{x}', '../..//elsewhere.example'],
@@ -289,6 +342,33 @@ describe('the OpenAPI file of a service', () => {
     expect(() => plainService(plain, ['/ticket'])).toThrow(/no GET "\/ticket" .*did you mean "\/tickets"/);
     expect(() => plainService(plain, ['/tickets', '/v2/tickets'])).toThrow(/would both be tickets/);
     expect(plainService(plain, ['/tickets', 'more=/v2/tickets']).operations).toHaveLength(2);
+  });
+
+  it('is read through references into lists and with percent-encoded names', ({ folder }) => {
+    const parts = { 'A page': { allOf: [{ type: 'object', properties: { data: listOf(record) } }] } };
+    const schema = { $ref: '#/components/schemas/A%20page/allOf/0' };
+    const components = { securitySchemes: { token: { type: 'http', scheme: 'bearer' } }, schemas: parts };
+    const { listings } = readPlainFile(file(folder, { '/tickets': get(schema) }, { components }));
+    expect(listings).toMatchObject([{ path: '/tickets', records: ['data'] }]);
+    for (const bad of ['#/components/schemas/A%20page/allOf/1', '#/paths/%zz']) {
+      const wrong = file(folder, { '/tickets': get({ $ref: bad }) }, { components });
+      expect(() => readPlainFile(wrong)).toThrow(/there is no #/);
+    }
+  });
+
+  it('names an entity by the end of a path that is too long for a name', ({ folder }) => {
+    const path = '/organization_memberships/{a}/notification_preferences/{b}/history';
+    const { listings } = readPlainFile(file(folder, { [path]: get(listOf(record)) }));
+    expect(listings).toMatchObject([{ entity: 'notification_preference_history' }]);
+  });
+
+  it('fills a place of the path that the file does not declare', ({ folder }) => {
+    const made = imported(folder, { '/users': cursored, '/users/{user_id}/orders': cursored });
+    expect(writtenIn(made)).toMatchObject({
+      entities: { user_orders: { parents: [{ entity: 'users', params: { user_id: 'id' } }] } },
+    });
+    const alone = imported(folder, { '/shops/{shop}/orders': cursored });
+    expect(outcomeOf(alone, 'shop_orders')).toMatch(/^todo: value write what to send as shop/);
   });
 
   it('does not follow keys of ours in it', ({ folder }) => {

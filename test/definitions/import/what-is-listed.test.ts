@@ -239,7 +239,7 @@ describe('the check of a definition', () => {
 
 describe('the address of a service', () => {
   const server = {
-    url: 'https://desk-{region}.example.com',
+    url: 'https://desk-{region}.corner-shop.com',
     variables: { region: { default: 'na', enum: ['US', 'DE'] } },
     'x-airbyte-replication-environment-mapping': { region: "{{ 'na' if value == 'US' else 'eu' }}" },
   };
@@ -247,7 +247,7 @@ describe('the address of a service', () => {
 
   it('has a TODO where a template computes it, with its default as the example', ({ folder }) => {
     const imported = importText(folder, text, 'direct');
-    expect(writtenIn(imported)).toMatchObject({ upstream: { baseUrl: 'https://desk-todo.example.com' } });
+    expect(writtenIn(imported)).toMatchObject({ upstream: { baseUrl: 'https://desk-todo.corner-shop.com' } });
     expect(imported.definition?.text).toMatch(
       /# TODO write the address of the service, .*what stands for region \(such as na\)\?\n {2}baseUrl:/,
     );

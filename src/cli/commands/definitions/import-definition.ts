@@ -11,6 +11,7 @@ import {
   wordOf,
 } from '../../../definitions/import/import-service.ts';
 import { plainService, readPlainFile } from '../../../definitions/import/plain-file.ts';
+import { prefix } from '../../../definitions/import/schemas.ts';
 import { readServiceFile, type ServiceFile } from '../../../definitions/import/service-file.ts';
 import { parseDefinition } from '../../../definitions/load-definitions.ts';
 import { readText } from '../../../definitions/read-yaml.ts';
@@ -26,18 +27,18 @@ import { writeGenerated, type WrittenFile } from '../publish/write-generated.ts'
 const options = {
   '-o, --output <folder>': 'folder of definitions to write to',
   '--from <kind>':
-    'what the file is: connector, airbyte for a low-code manifest, or openapi for the OpenAPI 3 file of any service (default: connector or airbyte, by the content)',
+    'what the file is: connector, airbyte for a low-code manifest, or openapi for the OpenAPI 3 file of any service (default: by its content)',
   '--path <path...>':
-    'with --from openapi: a GET that answers with a list, such as /tickets, or cases=/tickets to name its entity; without any they are listed',
+    'of an OpenAPI file: a GET that answers with a list, such as /tickets, or cases=/tickets to name its entity; without any they are listed',
   '--mode <mode>':
-    'hosted: read through an API; direct: from the service itself; or both, a file for each (default: both; with --from openapi and airbyte direct)',
+    'hosted: read through an API; direct: from the service itself; or both, a file for each (default: both; of a file other than a connector.yaml direct)',
 } as const;
 
 export const importDefinition = command({
   description: 'Make definitions of a connector.yaml, an OpenAPI file or a low-code manifest.',
   argument: [
     '<file>',
-    'a connector.yaml (an OpenAPI document that names entities and actions), a manifest.yaml of a low-code connector, or a folder of manifests, of which only a table is shown; see --from',
+    'a connector.yaml (an OpenAPI document that names entities and actions), the OpenAPI file of a service, a manifest.yaml of a low-code connector, or a folder of manifests, of which only a table is shown',
   ],
   options,
   help: `
@@ -48,8 +49,8 @@ these lines. Nothing is downloaded, and no template of the file is run.
 Examples:
   $ connector-sync definitions import connector.yaml -o my-definitions
   $ connector-sync definitions import manifest.yaml -o my-definitions
-  $ connector-sync definitions import openapi.yaml --from openapi
-  $ connector-sync definitions import openapi.yaml --from openapi --path /tickets --path /users/{id}/orders -o my-definitions`,
+  $ connector-sync definitions import openapi.yaml
+  $ connector-sync definitions import openapi.yaml --path /tickets --path /users/{id}/orders -o my-definitions`,
   enter: () => ({ stopping: 'Stopping.' }),
   run: runImport,
 });
@@ -61,7 +62,7 @@ async function runImport(context: CommandContext, flags: ImportFlags, file: stri
   const path = resolve(cwd, file);
   const from = fromOf(flags, path);
   if (from !== 'openapi' && flags.path.length > 0) {
-    throw usage('--path: this file names its entities; a plain OpenAPI file needs --from openapi.');
+    throw usage('--path: this file names its entities, and all of them are imported.');
   }
   const modes = modesOf(flags, from);
   if (from === 'openapi' && flags.path.length === 0) return showListings(context, file);
@@ -109,10 +110,10 @@ type Described = Pick<ServiceFile, 'file' | 'name' | 'title' | 'version' | 'sha2
 function fromOf({ from }: ImportFlags, path: string): From {
   if (from !== undefined) return oneOf('--from', from, ['connector', 'openapi', 'airbyte']);
   if (isFolder(path)) return 'airbyte';
-  const text = readText(path);
-  return typeof text === 'string' && /^type:\s*["']?DeclarativeSource\b/m.test(text)
-    ? 'airbyte'
-    : 'connector';
+  const text = String(readText(path));
+  if (text.includes(`${prefix}action`)) return 'connector';
+  const isManifest = /\btype["']?\s*:\s*["']?DeclarativeSource\b/.test(text) || /^streams:/m.test(text);
+  return isManifest ? 'airbyte' : 'openapi';
 }
 
 function isFolder(path: string): boolean {
@@ -121,12 +122,9 @@ function isFolder(path: string): boolean {
 
 function importedService(from: From, path: string, modes: readonly ModeName[], paths: readonly string[]) {
   const service = from === 'openapi' ? plainService(readPlainFile(path), paths) : readServiceFile(path);
-  const unlisted = firstNames(unlistedEntities(service).map(({ entity }) => entity));
-  const further = firstNames(furtherListings(service));
-  const notes = [
-    ...(unlisted === '' ? [] : [`Not listable, by the file: ${unlisted}.`]),
-    ...(further === '' ? [] : [`With a further list that is not read: ${further}.`]),
-  ];
+  const notes = [...unlistedEntities(service), ...furtherListings(service)].map(
+    ({ entity, why }) => `Left out: ${entity}, because ${why}.`,
+  );
   const imports: readonly Imported[] = modes.map((one) => importService(service, one));
   const described: Described = { ...service, notes };
   return { service: described, imports };
@@ -304,14 +302,14 @@ async function showManifests({ terminal }: CommandContext, folder: string): Prom
 
 /** Shows the listings of a plain OpenAPI file, and the command that imports some of them. */
 function showListings({ terminal, cwd, program }: CommandContext, file: string): ExitCode {
-  const { listings, gets } = readPlainFile(resolve(cwd, file));
-  terminal.printJson({ gets, listings });
+  const { listings, leftOut } = readPlainFile(resolve(cwd, file));
+  const gets = listings.length + leftOut.length;
+  terminal.printJson({ gets, listings, leftOut });
   terminal.print(
     `${counted(gets, 'GET operation', 'GET operations')}, of which ${listings.length} answer with a list.`,
   );
   const first =
     listings.find(({ path, isDeprecated }) => !isDeprecated && !path.includes('{')) ?? listings[0];
-  if (first === undefined) return exitCodes.failed;
   const rows = listings.map(({ path, entity, records, isDeprecated }) => [
     printable(path),
     entity ?? '-',
@@ -319,11 +317,17 @@ function showListings({ terminal, cwd, program }: CommandContext, file: string):
     isDeprecated ? 'deprecated' : '',
   ]);
   const columns = leftColumns('path', 'entity', 'records', '');
-  terminal.print(...fittingTable(columns, rows, terminal.columns()), '');
+  const others = leftOut.map(({ path, why }) => [printable(path), why]);
+  const width = terminal.columns();
+  if (rows.length > 0) terminal.print(...fittingTable(columns, rows, width), '');
+  if (others.length > 0) {
+    terminal.print(...fittingTable(leftColumns('left out', 'because'), others, width), '');
+  }
+  if (first === undefined) return exitCodes.failed;
   const shown = relative(cwd, resolve(cwd, file));
   terminal.print(
     'Next, with a --path for each listing that you want:',
-    `  ${program} definitions import ${shown} --from openapi --path ${shellWord(printable(first.path))} -o my-definitions`,
+    `  ${program} definitions import ${shown} --path ${shellWord(printable(first.path))} -o my-definitions`,
   );
   return exitCodes.ok;
 }
