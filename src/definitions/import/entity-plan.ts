@@ -88,7 +88,9 @@ function planEntity(
   }
   const open = [
     ...openPlace(list, mode),
+    ...openAt(entity, 'actions', partOf(list, sources.service.isPlain)),
     ...openAt(entity, 'pagination', found.open),
+    ...links.asked.flatMap((text) => openAt(entity, 'parents', text)),
     ...openAt(entity, 'key', identity.open),
     ...values.open,
   ];
@@ -118,7 +120,7 @@ function summaryOf({ key, paging, parents, fields, list }: Omit<EntityPlan, 'sum
   ].join('; ');
 }
 
-function openAt(entity: string, part: 'pagination' | 'key', text: string | null): readonly OpenQuestion[] {
+function openAt(entity: string, part: string, text: string | null): readonly OpenQuestion[] {
   return text === null ? [] : [{ at: ['entities', entity, part], text }];
 }
 
@@ -151,6 +153,30 @@ function openPlace({ entity, places }: Operation, mode: ModeName): readonly Open
   const at =
     mode === 'hosted' ? ['entities', entity, 'records'] : ['upstream', 'entities', entity, 'list', 'records'];
   return [{ at, text: `write which of the lists in an answer has the records: ${named}` }];
+}
+
+const partial =
+  /^(?:test|preview|search|query|find|lookup|auto ?complete|complet(?:e|ions?)|suggest(?:ions?)?|type ?ahead|validat(?:e|ion)|check|dry ?run|simulat(?:e|ion)|estimate|samples?|examples?|recent|latest|top|popular|trending|featured|random|match(?:es)?)$/;
+
+const recent =
+  /\b(?:only|past|last|previous)\s+(?:\d+|one|two|three|six|seven|twelve|thirty|few)?\s*(?:hour|day|week|month|quarter|year)s?\b/i;
+
+/**
+ * A listing that may have a part of the records: recent ones, or by the end of its path (`/rules/{id}/test`) a result.
+ * In a connector.yaml the author calls it a list.
+ */
+function partOf({ path, description }: Operation, isPlain: boolean): string | null {
+  const sentence = description
+    .split(/(?<=[.!?])\s+/)
+    .find((one) => recent.test(one) && !/\bby default\b|\bunless\b/i.test(one));
+  if (sentence !== undefined) {
+    return `remove the entity, or write deletes: never: "${oneLine(sentence, 120)}"`;
+  }
+  const name = path.split('/').findLast((one) => /^[\w.-]+$/.test(one)) ?? '';
+  const words = wordsOf(name.replace(/\.json$/, ''));
+  const last = [words.slice(-2).join(' '), words.at(-1) ?? ''].find((one) => partial.test(one));
+  if (!isPlain || last === undefined) return null;
+  return `remove the entity, unless ${path} lists all records: it ends in ${last}`;
 }
 
 const writeKey = 'write the fields that identify a record, or none';
@@ -217,14 +243,24 @@ export function judgeEntities(mode: ModeName, sources: Sources): ReadonlyMap<str
     if (list === undefined) return 'has no listing in the file';
     if (open.has(entity)) return 'is found by way of it: parents form a cycle';
     const outcome = judge(list);
-    return outcome.kind === 'converted' ? asParent(outcome.plan) : `cannot be read: ${outcome.why}`;
+    return outcome.kind === 'converted'
+      ? asParent(outcome.plan, sources.service.schemas)
+      : `cannot be read: ${outcome.why}`;
   };
   for (const list of sources.listings) judge(list);
   return found;
 }
 
-function asParent({ entity, fields, injected, key, parents, list, fixed }: EntityPlan): KnownParent {
-  const own = fields.map(({ name, type }): readonly [string, FieldType] => [name, type]);
+function asParent(
+  { entity, fields, injected, key, parents, list, fixed }: EntityPlan,
+  schemas: Schemas,
+): KnownParent {
+  const own = fields.flatMap(({ name, type, schema }): readonly (readonly [string, FieldType])[] => [
+    [name, type],
+    ...[...schemas.properties(schema)].map(
+      ([inner, one]) => [`${name}.${inner}`, schemas.typeOf(one)] as const,
+    ),
+  ]);
   const columns = new Map([...injected, ...own]);
   const byParam = parents.flatMap(({ inject }) => [...inject]);
   const same = list.params
@@ -267,7 +303,8 @@ function findParents(
     ({ parent }) => parent !== list.entity,
   );
   const links = new Map<string, ParentLink>();
-  if (candidates.length === 0) return { found: [], missing: open, refused: null };
+  const asked: string[] = [];
+  if (candidates.length === 0) return { found: [], missing: open, asked, refused: null };
   const problems: string[] = [];
   const missing = new Set(open.filter(({ name }) => service.scoped.has(name)));
   for (const candidate of candidates) {
@@ -281,10 +318,11 @@ function findParents(
     else {
       links.set(candidate.parent, way.link);
       for (const param of way.unresolved) missing.add(param);
+      asked.push(...way.asked);
     }
   }
   const refused = links.size === 0 ? (problems[0] ?? 'its parents cannot be read') : null;
-  return { found: [...links.values()], missing: [...missing], refused };
+  return { found: [...links.values()], missing: [...missing], asked, refused };
 }
 
 type ParentFile = EntityFile['parents'][number];
@@ -292,7 +330,7 @@ type ParentFile = EntityFile['parents'][number];
 /** Facts about a parent in the definition that its children need. */
 interface KnownParent {
   readonly entity: string;
-  /** Columns of the parent and their types, injected ones too. */
+  /** Columns of the parent and their types, injected ones and members of objects (`attributes.code`) too. */
   readonly fields: ReadonlyMap<string, FieldType>;
   /** Column by the name that the service gives the field. */
   readonly columnBySent: ReadonlyMap<string, string>;
@@ -343,22 +381,35 @@ function linkParent(
   open: readonly Parameter[],
   others: readonly Candidate[],
   ownFields: ReadonlyMap<string, FieldType>,
-): { readonly link: ParentLink; readonly unresolved: readonly Parameter[] } | string {
+):
+  | {
+      readonly link: ParentLink;
+      readonly unresolved: readonly Parameter[];
+      readonly asked: readonly string[];
+    }
+  | string {
   const params = new Map<string, string>();
   const fromAbove = new Set(parent.columnByParam.values());
   const [onlyKey, ...moreKeys] = parent.key.filter((part) => !fromAbove.has(part));
   const singleKey = moreKeys.length === 0 ? onlyKey : undefined;
   const unresolved: Parameter[] = [];
+  const asked: string[] = [];
   for (const one of open) {
-    const { name } = one;
+    const { name, sent } = one;
     const stated = others.find((other) => other.param === name && other.parent === parent.entity);
     const wanted = name === param ? field : stated?.field;
     const column =
       wanted === undefined
         ? parent.columnByParam.get(name)
         : wanted === null
-          ? singleKey
+          ? (namedIn(parent, sent) ?? singleKey)
           : parent.columnBySent.get(wanted);
+    // `{user_id}` is the key `id`, or a field of that name; `{code}` may be neither.
+    const isSure = singleKey === undefined || namesKey(name, singleKey) === (column === singleKey);
+    if (wanted === null && !isSure && column !== undefined) {
+      const fields = [...new Set([column, singleKey])].join(' or ');
+      asked.push(`write which field of ${parent.entity} fills ${name}: ${fields}?`);
+    }
     if (column !== undefined) params.set(name, column);
     else if (name === param) return `its parent ${parent.entity} has no field ${field ?? 'that is its key'}`;
     else if (others.every((other) => other.param !== name)) unresolved.push(one);
@@ -370,7 +421,12 @@ function linkParent(
     if (target === null) return `the parameter ${name} would hide a field of the record with this name`;
     if (target !== '') inject.set(name, target);
   }
-  return { link: { parent, params, inject, when: conditions(when, parent) }, unresolved };
+  return { link: { parent, params, inject, when: conditions(when, parent) }, unresolved, asked };
+}
+
+/** The column with the name that the service gives a field, or the member of an object with that name. */
+function namedIn({ columnBySent, fields }: KnownParent, sent: string): string | undefined {
+  return columnBySent.get(sent) ?? [...fields.keys()].find((path) => path.endsWith(`.${sent}`));
 }
 
 /** An empty text: the record has the value under this name already. */

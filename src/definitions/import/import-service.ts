@@ -1,5 +1,6 @@
 import { parseDefinition } from '../load-definitions.ts';
 import { judgeEntities, type EntityPlan, type Outcome, type Plan } from './entity-plan.ts';
+import { textIn } from './schemas.ts';
 import { listingsOf, type ModeName, type Sources } from './sent-values.ts';
 import { serverOf, type ServiceFile } from './service-file.ts';
 import { authorizationCodeWays, signInWays, type SignIn } from './sign-in-ways.ts';
@@ -60,15 +61,22 @@ export function passing<Converted extends Plan>(
   }
 }
 
+/** The operations without the parameters that a way to sign in sends. */
 function sourcesOf(service: ServiceFile, ways: readonly SignIn[]): Sources {
+  const signed = new Set(
+    ways.flatMap(({ headers, auth }) => [
+      ...[...headers.keys()].map((name) => `header ${name.toLowerCase()}`),
+      `${textIn(auth ?? {}, 'kind')} ${textIn(auth ?? {}, 'name')?.toLowerCase()}`,
+    ]),
+  );
+  const operations = service.operations.map((operation) => ({
+    ...operation,
+    params: operation.params.filter(({ place, sent }) => !signed.has(`${place} ${sent.toLowerCase()}`)),
+  }));
   return {
     service,
-    signedHeaders: new Set(
-      ways.flatMap(({ headers }) => [...headers.keys()].map((name) => name.toLowerCase())),
-    ),
-    getOf: (entity) =>
-      service.operations.find((one) => one.action === 'get' && one.entity === entity) ?? null,
-    listings: listingsOf(service),
+    getOf: (entity) => operations.find((one) => one.action === 'get' && one.entity === entity) ?? null,
+    listings: listingsOf({ operations }),
   };
 }
 

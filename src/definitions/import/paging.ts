@@ -1,6 +1,6 @@
 import type { PlaceFile } from '../upstream/upstream-file.ts';
 import type { Operation, Parameter } from './operation.ts';
-import { oneLine, wordsOf, type Schemas } from './schemas.ts';
+import { oneLine, textIn, wordsOf, type Schemas } from './schemas.ts';
 
 /**
  * The place of a value in an answer, and the key of `connector_metadata` with the same value; null: only the answer has
@@ -16,7 +16,12 @@ export type Paging = {
   readonly size: Size | null;
   readonly total: Told | null;
 } & (
-  | { readonly kind: 'token'; readonly param: Parameter; readonly token: Told; readonly more: Told | null }
+  | {
+      readonly kind: 'token';
+      readonly param: Parameter;
+      readonly token: Told;
+      readonly more: AnswerValue | null;
+    }
   /** `param`: the parameter of the address that is the token; null: the file declares none. */
   | { readonly kind: 'address'; readonly param: Parameter | null; readonly address: Told }
   | {
@@ -24,12 +29,12 @@ export type Paging = {
       readonly param: Parameter;
       readonly first: 0 | 1;
       readonly isFirstGuessed: boolean;
-      readonly more: Told | null;
+      readonly more: AnswerValue | null;
     }
   | { readonly kind: 'offset'; readonly param: Parameter }
-  | { readonly kind: 'lastRecord'; readonly param: Parameter; readonly more: Told | null }
+  | { readonly kind: 'lastRecord'; readonly param: Parameter; readonly more: AnswerValue | null }
   /** `more`: the value that would contradict it, by saying that more follows. */
-  | { readonly kind: 'single'; readonly more: Told | null }
+  | { readonly kind: 'single'; readonly more: AnswerValue | null }
 );
 
 /** `open`: a text that tells a person what to write instead, where the paging is a guess; null: the file proves it. */
@@ -80,7 +85,7 @@ export function inferPaging(operation: Operation, schemas: Schemas): PagingFound
  * Finds the value of an answer that is present only if more pages follow. The last page has an `end_cursor` too, so
  * such values do not count.
  */
-function signOf(values: readonly AnswerValue[]): Told | null {
+function signOf(values: readonly AnswerValue[]): AnswerValue | null {
   const byRole = (role: AnswerValue['role']): AnswerValue | undefined =>
     values.find((one) => one.role === role && !one.words.includes('end'));
   return byRole('flag') ?? byRole('address') ?? byRole('token') ?? null;
@@ -101,7 +106,7 @@ function byToken(operation: Operation, values: readonly AnswerValue[], shared: S
   );
   const [pair] = pairs;
   if (pair === undefined) return null;
-  const more = values.find(({ role }) => role === 'flag') ?? null;
+  const more = flagIn(values) ?? null;
   if (pairs.length > 1) {
     const names = pairs.map(({ param, token }) => `${param.name} from ${placeText(token)}`).join(', ');
     const why = `more than one parameter could take the next page's token (${names})`;
@@ -163,7 +168,7 @@ function byNumber(operation: Operation, values: readonly AnswerValue[], shared: 
       param: page,
       first: stated === 0 ? 0 : 1,
       isFirstGuessed: stated === undefined,
-      more: values.find(({ role }) => role === 'flag') ?? address,
+      more: flagIn(values) ?? address,
     } as const;
   }
   const offset = named(offsetParam);
@@ -171,25 +176,34 @@ function byNumber(operation: Operation, values: readonly AnswerValue[], shared: 
   return { ...shared, kind: 'offset', param: offset } as const;
 }
 
+const afterParam = /^(?:starting )?after(?: id)?$|^(?:last|since|start|from|min) id$/;
+
 /** The parameter takes a record's id, and a flag says whether there is more. */
 function afterRecord(
   operation: Operation,
   values: readonly AnswerValue[],
   shared: Shared,
 ): PagingFound | null {
-  const param = operation.params.find(({ name }) => wordsOf(name).join(' ') === 'starting after');
-  const more = values.find(({ role }) => role === 'flag');
+  const params = operation.params.filter(({ name, type, schema }) => {
+    const isValue = type === 'string' || type === 'integer';
+    return (
+      isValue && !/date|time/.test(textIn(schema, 'format') ?? '') && afterParam.test(wordsOf(name).join(' '))
+    );
+  });
+  const isStarting = ({ name }: Parameter): boolean => wordsOf(name)[0] === 'starting';
+  const param = params.find(isStarting) ?? params[0];
+  const more = flagIn(values);
   if (param === undefined || more === undefined) return null;
   const { type, schema, description } = param;
   const isId = type === 'string' && schema['format'] === undefined && /\b(?:id|object)\b/i.test(description);
   const paging = { ...shared, kind: 'lastRecord', param, more } as const;
-  if (isId) return { kind: 'found', paging, open: null };
+  if (isId && isStarting(param)) return { kind: 'found', paging, open: null };
   const why = `${param.name} could take the last record's id, but the file does not say so, and ${placeText(more)} says whether more follows`;
   return asGuess(paging, why);
 }
 
 function withoutEvidence(operation: Operation, values: readonly AnswerValue[], shared: Shared): PagingFound {
-  const token = values.find(({ role }) => role === 'token' || role === 'flag');
+  const token = values.find(({ role }) => role === 'token') ?? flagIn(values);
   if (token !== undefined) {
     const why = `its answers have ${placeText(token)}, and no parameter of the file asks for the next page`;
     return { kind: 'refused', why: `page 1 only: ${why}` };
@@ -262,7 +276,8 @@ interface AnswerValue {
   /** Key of `connector_metadata`, dotted where an object holds it; null: the file copies it to no key. */
   readonly key: string | null;
   readonly place: PlaceFile;
-  readonly role: 'token' | 'flag' | 'address' | 'total';
+  /** `done`: a flag that is true on the last page. */
+  readonly role: 'token' | 'flag' | 'done' | 'address' | 'total';
   /** Words of the last name on the path to it. */
   readonly words: readonly string[];
 }
@@ -271,6 +286,11 @@ const roles: readonly (readonly [AnswerValue['role'], RegExp, readonly string[]]
   [
     'flag',
     /^(?:has )?(?:more|next)(?: (?:page|records|items|results|data available))?$|^has next page$/,
+    ['boolean'],
+  ],
+  [
+    'done',
+    /^(?:is )?(?:done|last|finished|completed?|exhausted)(?: page)?$|^(?:is )?end(?: of (?:list|results|data))?$/,
     ['boolean'],
   ],
   [
@@ -285,6 +305,11 @@ const roles: readonly (readonly [AnswerValue['role'], RegExp, readonly string[]]
     ['integer', 'number'],
   ],
 ];
+
+/** The value that says whether a page is the last one. */
+function flagIn(values: readonly AnswerValue[]): AnswerValue | undefined {
+  return values.find(({ role }) => role === 'flag') ?? values.find(({ role }) => role === 'done');
+}
 
 /** Lists the values that the file copies to `connector_metadata`, then those of the rest of the answer. */
 function answerValues(operation: Operation, schemas: Schemas): readonly AnswerValue[] {

@@ -27,12 +27,7 @@ interface Asked {
  * and those that the file links to a parent. `asked`: parameters whose value a person must write, or records may be
  * left out.
  */
-export function valuesSent(
-  list: Operation,
-  paging: Paging,
-  mode: ModeName,
-  { service, signedHeaders }: Sources,
-) {
+export function valuesSent(list: Operation, paging: Paging, mode: ModeName, { service }: Sources) {
   const ofPaging = new Set([paging.size?.param.name, 'param' in paging ? paging.param?.name : undefined]);
   const fixed = new Map<string, JsonValue>();
   const open: Parameter[] = [];
@@ -43,9 +38,8 @@ export function valuesSent(
     );
   for (const param of list.params) {
     const { name, fallback, isRequired, place } = param;
-    if (ofPaging.has(name) || (place === 'header' && signedHeaders.has(name.toLowerCase()))) continue;
-    if (param.isFilled && mode === 'hosted') continue;
-    const why = leftOutBy(param, list, service.isPlain);
+    if (ofPaging.has(name) || (param.isFilled && mode === 'hosted')) continue;
+    const why = leftOutBy(param, list, service);
     if (place === 'header' && fallback !== undefined && !holdsTemplate(fallback)) continue;
     if ((isRequired || isLinked(name)) && (fallback === undefined || isEmpty(fallback))) open.push(param);
     else if (why !== null) asked.push({ param, why });
@@ -53,7 +47,7 @@ export function valuesSent(
       fixed.set(name, ascending(fallback, param.schema, service.schemas));
     }
   }
-  const sentence = asked.length > 0 ? null : sentenceLeavingOut(list.description);
+  const sentence = asked.length > 0 ? null : sentenceLeavingOut(list.description, never);
   const refused =
     sentence === null ? null : `it does not list everything by itself ("${oneLine(sentence, 120)}")`;
   return { fixed, open, asked, refused };
@@ -139,34 +133,38 @@ function isEmpty(value: JsonValue): boolean {
 
 /**
  * The reason why a listing may leave records out, unless a person says what to send; null: nothing in the file says so.
+ * In a connector.yaml the author chose the defaults, so they stay, unless a choice or a name says that they hide some.
  */
-function leftOutBy(
-  { name, fallback, schema, description }: Parameter,
-  list: Operation,
-  isPlain: boolean,
-): string | null {
+function leftOutBy(param: Parameter, list: Operation, { isPlain, schemas }: ServiceFile): string | null {
+  const { name, type, fallback, schema, description } = param;
+  const words = wordsOf(name).join(' ');
+  const hides = type === 'boolean' && hidden.test(words);
+  const isForm = !hides && (form.test(words) || (type !== 'boolean' && /\binclude\b/.test(words)));
+  const choices = [schema, schemas.items(schema)].flatMap((one) => textsIn(one, 'enum'));
   if (fallback === undefined) {
+    if (/\bfields\b/.test(words)) return null;
     // `jql`: a search without it lists nothing, or refuses.
     if (list.action === 'api_search' && /^[a-z]*ql$/i.test(name)) {
       return `it is a search for what ${name} says (${oneLine(description, 120)})`;
     }
     const about = `${list.description} ${list.onePage ?? ''}`;
     const sentence =
-      sentenceLeavingOut(description) ?? (names(about, name) ? sentenceLeavingOut(about) : null);
-    return sentence === null ? null : `without it records are left out ("${oneLine(sentence, 200)}")`;
+      sentenceLeavingOut(description, isForm ? never : isPlain ? aDefault : aTime) ??
+      (names(about, name) ? sentenceLeavingOut(about, isForm ? never : aTime) : null);
+    if (sentence !== null) return `without it records are left out ("${oneLine(sentence, 200)}")`;
+    if (!isPlain || isForm) return null;
+    if (hides && /\b(?:include|show|with)\b/.test(words)) return 'by its name, records are hidden without it';
+    return choices.some(isWhole) ? 'one of its choices is all, so that it may not be sent by itself' : null;
   }
   const text = typeof fallback === 'string' ? fallback : JSON.stringify(fallback);
   if (holdsTemplate(fallback)) {
     return `a template computes its default (${oneLine(text, 80)}); a time of the clock is { days: -30, format: date }, with deletes: never`;
   }
-  const choices = typeof fallback === 'string' ? textsIn(schema, 'enum') : [];
-  // In a connector.yaml the author chose the default, so it stays, unless another choice means all.
-  const isChoice =
-    choices.length > 1 &&
-    (isPlain || choices.some(isWhole)) &&
-    !isWhole(text) &&
-    !form.test(wordsOf(name).join(' '));
-  const isPart = isChoice || isDay(text, name) || /\blimit\s+\d/i.test(text);
+  const unhides =
+    fallback === true ? /\b(?:include|show|with|all)\b/ : /\b(?:only|exclude\w*|mine|skip|hide)\b/;
+  const isAll = isWhole(text) || (typeof fallback === 'boolean' && unhides.test(words));
+  const isChoice = isPlain || hides || (choices.length > 1 && choices.some(isWhole));
+  const isPart = (isChoice && !isAll && !isForm) || isDay(text, name) || /\blimit\s+\d/i.test(text);
   return isPart ? `its default (${oneLine(text, 100)}) may leave records out` : null;
 }
 
@@ -181,10 +179,14 @@ function isWhole(choice: string): boolean {
 
 /** Parameters that select the form of records, and not which of them are listed. */
 const form =
-  /\b(?:sort|order|direction|format|fields|include|expand|lang|language|locale|units?|granularity|interval|mode)\b/;
+  /\b(?:sort|order|direction|format|fields|expand|lang|language|locale|units?|granularity|interval|mode|currency|time ?zone|tz|version|pretty|content|details?|counts?|totals?|metadata|depth)\b/;
+
+/** Flags that decide which records are listed. */
+const hidden =
+  /\b(?:archived?|deleted?|trash(?:ed)?|removed|(?:in)?active|disabled|enabled|closed|open|hidden|drafts?|suspended|(?:un)?published|cancell?ed|expired|completed|resolved|private|internal|spam|shared|only|exclude\w*|mine|all)\b/;
 
 const unsaid =
-  /\bby default\b|\bdefault (?:query|filter)\b|\b(?:if|when|unless) (?:it is |they are )?(?:no|not|none|omitted|unspecified|absent|empty)\b/i;
+  /\bby default\b|\bdefault (?:query|filter)\b|\bunless\b.*\b(?:set|given|specified|provided|sent|passed|requested|used|true|false|included)\b|\b(?:if|when) (?:it is |they are )?(?:no|not|none|omitted|unspecified|absent|empty)\b/i;
 
 const part =
   /\b(?:exclud\w*|only|past \d+|last \d+|not|never|implied|hidden|omits|without)\b|\bdefault (?:query|filter)\b/i;
@@ -192,10 +194,16 @@ const part =
 const wantsFilter =
   /\bscoped to the requested\b|\bat least one\b.*\b(?:filter|criterion|criteria)\b|\b(?:filter|criterion|criteria)\b.*\bat least one\b/i;
 
+/** A default that is stated in words: of any kind, or a time. */
+const aDefault = /\bdefault(?:s|ed|ing)?\b(?!.*\b(?:all|any|none|null|empty)\b)/i;
+const aTime =
+  /\bdefault(?:s|ed|ing)?\b.*\b(?:now|today|yesterday|current|ago|(?:hour|day|week|month|quarter|year)s?)\b/i;
+const never = /^(?!)/;
+
 /** The sentence by which a listing leaves records out, or refuses to list them all; null: none. */
-function sentenceLeavingOut(description: string): string | null {
+function sentenceLeavingOut(description: string, also: RegExp): string | null {
   const leavesOut = (sentence: string): boolean => {
-    if (wantsFilter.test(sentence)) return true;
+    if (wantsFilter.test(sentence) || also.test(sentence)) return true;
     const [said] = unsaid.exec(sentence) ?? [];
     return said !== undefined && part.test(/^default/i.test(said) ? sentence : sentence.replace(said, ''));
   };
@@ -244,8 +252,6 @@ export type ModeName = 'hosted' | 'direct';
 /** The input of an import. */
 export interface Sources {
   readonly service: ServiceFile;
-  /** Lower-case names of headers that a way to sign in sends. */
-  readonly signedHeaders: ReadonlySet<string>;
   /** The operation that reads one record. */
   readonly getOf: (entity: string) => Operation | null;
   /** One for each entity that has a listing. */

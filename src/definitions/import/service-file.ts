@@ -231,7 +231,7 @@ export function serverOf({ root, isPlain }: ServiceFile) {
     };
     return written;
   });
-  const baseUrl = /^https:/.test(filled) ? filled : `https://${filled}`;
+  const baseUrl = filled.startsWith('https:') ? filled : `https://${filled}`;
   return { baseUrl, host, open: open.length === 0 ? null : open.join('; ') };
 }
 

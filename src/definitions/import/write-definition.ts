@@ -294,7 +294,7 @@ function fixedHeaders({ params }: Operation): Readonly<Record<string, string>> {
 }
 
 /** Names of keys that direct calls fill. */
-const directKeys = { token: 'next_page', more: 'has_more', total: 'total' } as const;
+const directKeys = { token: 'next_page', more: 'has_more', done: 'is_last', total: 'total' } as const;
 type KeysOf = (role: keyof typeof directKeys, told: Told | null) => readonly string[];
 
 /**
@@ -328,9 +328,12 @@ function writePaging(paging: Paging, list: Operation, mode: ModeName, guess: (te
     walk['maxSize'] = 100;
     guess('maxSize: no parameter for the size of a page');
   }
+  const more = 'more' in paging ? paging.more : null;
+  const isDone = more?.role === 'done';
   // Direct tokens have their flag in the paging of the service.
-  const flagKeys = 'more' in paging && !(isDirect && kind === 'token') ? keysOf('more', paging.more) : [];
-  const pagination = { ...walk, ...stated({ flagKeys, totalKeys: keysOf('total', total) }) };
+  const keys = isDirect && kind === 'token' && !isDone ? [] : keysOf(isDone ? 'done' : 'more', more);
+  const flags = { [isDone ? 'doneKeys' : 'flagKeys']: keys };
+  const pagination = { ...walk, ...stated({ ...flags, totalKeys: keysOf('total', total) }) };
   const declared: Readonly<Record<string, JsonObject>> = Object.fromEntries(params);
   return { pagination, params: declared, metadata, paging: isDirect ? directPaging(paging) : undefined };
 }
@@ -349,7 +352,7 @@ function walkOf(paging: Paging, name: string | null, isDirect: boolean, keysOf: 
       return { kind, tokenParam: name, field: 'id' };
     case 'token': {
       const tokenKeys = isDirect ? [directKeys.token] : keysOf('token', paging.token);
-      const flagKeys = isDirect && paging.more !== null ? { flagKeys: [directKeys.more] } : {};
+      const flagKeys = isDirect && paging.more?.role === 'flag' ? { flagKeys: [directKeys.more] } : {};
       return { kind: 'pageToken', tokenParam: name, tokenKeys, ...flagKeys };
     }
     case 'address': {
@@ -363,7 +366,7 @@ function walkOf(paging: Paging, name: string | null, isDirect: boolean, keysOf: 
 /** How the service itself pages; undefined: as the definition does. */
 function directPaging(paging: Paging): JsonObject | undefined {
   if (paging.kind === 'token') {
-    const more = paging.more === null ? {} : { more: placeOf(paging.more) };
+    const more = paging.more?.role === 'flag' ? { more: placeOf(paging.more) } : {};
     return { kind: 'cursor', token: placeOf(paging.token), ...more };
   }
   if (paging.kind !== 'address') return undefined;

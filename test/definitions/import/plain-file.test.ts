@@ -171,6 +171,156 @@ describe('the OpenAPI file of a service', () => {
     expect(outcomeOf(imported(folder, { '/things': listing }), 'things')).toMatch(expected);
   });
 
+  const flagged = (name: string, parameters: readonly Json[] = [], more: Json = {}): Json => {
+    const flags = { data: listOf(record), [name]: { type: 'boolean' }, iterator: text };
+    return get({ type: 'object', properties: flags }, [query('iterator'), ...parameters], more);
+  };
+  const said = (name: string, description: string, schema: Json = text): Json => ({
+    ...query(name, schema),
+    description,
+  });
+  const flag = (value?: boolean): Json => ({
+    type: 'boolean',
+    ...(value === undefined ? {} : { default: value }),
+  });
+  const choice = (...choices: readonly string[]): Json => ({ type: 'string', enum: choices });
+  const hiding: readonly (readonly [string, Json])[] = [
+    ['a bound whose default is a month', said('from', 'Start of the report. The default is 30 days ago.')],
+    ['a bound whose default is the current time', said('until', 'Defaults to the current time.')],
+    [
+      'a time that only the last days have unless it is given',
+      said('q', 'Only the last 7 days unless q is set.'),
+    ],
+    ['another default in words', said('owner', 'Whose things (default: your own).')],
+    ['a number of days', query('days', { type: 'integer', default: 30 })],
+    ['a flag that leaves archived ones out', query('include_archived', flag(false))],
+    ['a flag that includes something', query('include_drafts', flag())],
+    ['a flag without a verb', query('archived', flag(false))],
+    ['a flag for hidden ones', query('showHidden', flag(false))],
+    ['a flag for some only', query('active_only', flag(true))],
+    ['a choice', query('state', { ...choice('open', 'closed'), default: 'open' })],
+    ['a default of no choice', query('state', { type: 'string', default: 'open' })],
+    ['a choice of each element', query('states', { ...listOf(choice('open', 'done')), default: ['open'] })],
+    ['the choice all beside no default', query('filter', choice('all'))],
+  ];
+
+  it.for(hiding)('asks what to send where a parameter hides records: %s', ([, param], { folder }) => {
+    const name = String(param['name']);
+    expect(outcomeOf(imported(folder, { '/things': flagged('done', [param]) }), 'things')).toMatch(
+      new RegExp(
+        `^todo: value write what to send as ${name} ?.*(?:left out|leave records out|hidden|sent by)`,
+      ),
+    );
+  });
+
+  it.for([
+    query('include_archived', flag(true)),
+    query('archived_only', flag(false)),
+    query('excludeDrafts', flag(false)),
+    query('with_content', flag(false)),
+    query('state', { ...choice('open', 'all'), default: 'all' }),
+    said('unit', 'Defaults to day'),
+    said('owner', 'Defaults to all owners'),
+    said('fields', 'Unless set, only the id is returned'),
+  ])('sends the default of %j unasked', (param, { folder }) => {
+    expect(outcomeOf(imported(folder, { '/things': flagged('done', [param]) }), 'things')).toBe('converted');
+  });
+
+  it.for(['test', 'preview', 'search', 'auto-complete', 'validate', 'dry_run', 'dryRun', 'top.json'])(
+    'asks whether a listing whose path ends in %s lists everything',
+    (end, { folder }) => {
+      const path = `/rules/${end}`;
+      const service = plainService(readPlainFile(file(folder, { [path]: cursored })), [`things=${path}`]);
+      expect(outcomeOf(importService(service, 'direct'), 'things')).toMatch(
+        /^todo: actions remove the entity, unless \/rules\/.* lists all records/,
+      );
+    },
+  );
+
+  it('asks whether a listing of recent records is wanted', ({ folder }) => {
+    const paths = { '/things': flagged('done', [], { description: 'Lists things of the last 30 days.' }) };
+    expect(outcomeOf(imported(folder, paths), 'things')).toMatch(/^todo: actions .*of the last 30 days/);
+  });
+
+  it('takes a flag of the last page beside a token', ({ folder }) => {
+    expect(writtenIn(imported(folder, { '/things': flagged('done') }))).toMatchObject({
+      entities: { things: { pagination: { tokenParam: 'iterator', doneKeys: ['is_last'] } } },
+      upstream: {
+        entities: {
+          things: {
+            list: { metadata: { is_last: 'done' }, paging: { kind: 'cursor', token: 'iterator' } },
+          },
+        },
+      },
+    });
+    const counted = get(
+      { type: 'object', properties: { data: listOf(record), is_last: { type: 'boolean' } } },
+      [query('page', number), query('per_page', number)],
+    );
+    expect(writtenIn(imported(folder, { '/things': counted }))).toMatchObject({
+      entities: { things: { pagination: { kind: 'page', doneKeys: ['is_last'] } } },
+      upstream: { entities: { things: { list: { metadata: { is_last: 'is_last' } } } } },
+    });
+  });
+
+  it('asks whether a parameter behind a reference takes the last id', ({ folder }) => {
+    const schema = { type: 'object', properties: { data: listOf(record), has_more: { type: 'boolean' } } };
+    const parameters = { after: { ...query('after', { $ref: '#/components/schemas/Id' }) } };
+    const components = {
+      securitySchemes: { token: { type: 'http', scheme: 'bearer' } },
+      parameters,
+      schemas: { Id: { type: 'integer' } },
+    };
+    const paths = { '/things': get(schema, [{ $ref: '#/components/parameters/after' }]) };
+    const made = imported(folder, paths, { components });
+    expect(outcomeOf(made, 'things')).toMatch(/^todo: pagination .*after could take the last record's id/);
+    expect(writtenIn(made)).toMatchObject({
+      entities: {
+        things: { pagination: { kind: 'lastRecord', tokenParam: 'after', flagKeys: ['has_more'] } },
+      },
+    });
+  });
+
+  it.for([
+    ['code', { code: text }, 'code', /^converted/],
+    [
+      'code',
+      { attributes: { type: 'object', properties: { code: number } } },
+      'attributes.code',
+      /^converted/,
+    ],
+    [
+      'user_id',
+      { user_id: text },
+      'user_id',
+      /^todo: parents write which field of users fills user_id: user_id or id/,
+    ],
+    ['login', {}, 'id', /^todo: parents write which field of users fills login: id\?/],
+    ['user_id', {}, 'id', /^converted/],
+  ] as const)('fills {%s} below a parent with %j by %s', ([param, more, field, expected], { folder }) => {
+    const user = { ...record, properties: { ...record.properties, ...more } };
+    const users = get({ type: 'object', properties: { data: listOf(user), next_cursor: text } }, [
+      query('cursor'),
+    ]);
+    const made = imported(folder, { '/users': users, [`/users/{${param}}/orders`]: cursored });
+    expect(outcomeOf(made, 'user_orders')).toMatch(expected);
+    expect(writtenIn(made)).toMatchObject({
+      entities: { user_orders: { parents: [{ params: { [param]: field } }] } },
+    });
+  });
+
+  it.for(['header', 'query'])(
+    'asks for no value of a key that the sign-in sends in a %s',
+    (place, { folder }) => {
+      const securitySchemes = { key: { type: 'apiKey', in: place, name: 'X-Key' } };
+      const parameters = [{ name: 'x-key', in: place, required: true, schema: text }];
+      const listing = flagged('done', parameters);
+      const made = imported(folder, { '/things': listing }, { components: { securitySchemes } });
+      expect(outcomeOf(made, 'things')).toBe('converted');
+      expect(JSON.stringify(writtenIn(made)['entities'])).not.toMatch(/x-key/i);
+    },
+  );
+
   it('guesses the first of several lists', ({ folder }) => {
     const both = { type: 'object', properties: { data: listOf(record), included: listOf(record) } };
     expect(writtenIn(imported(folder, { '/things': get(both) }))).toMatchObject({

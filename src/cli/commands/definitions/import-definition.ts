@@ -110,7 +110,8 @@ type Described = Pick<ServiceFile, 'file' | 'name' | 'title' | 'version' | 'sha2
 function fromOf({ from }: ImportFlags, path: string): From {
   if (from !== undefined) return oneOf('--from', from, ['connector', 'openapi', 'airbyte']);
   if (isFolder(path)) return 'airbyte';
-  const text = String(readText(path));
+  const read = readText(path);
+  const text = typeof read === 'string' ? read : '';
   if (text.includes(`${prefix}action`)) return 'connector';
   const isManifest = /\btype["']?\s*:\s*["']?DeclarativeSource\b/.test(text) || /^streams:/m.test(text);
   return isManifest ? 'airbyte' : 'openapi';
