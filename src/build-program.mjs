@@ -7,7 +7,9 @@ import { build } from 'esbuild';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const dist = path.join(root, 'dist');
-const { dependencies, peerDependencies } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
+const { dependencies, optionalDependencies, peerDependencies } = JSON.parse(
+  readFileSync(path.join(root, 'package.json'), 'utf8'),
+);
 
 const entryPoints = ['src/main.ts', 'src/library.ts'];
 /**
@@ -30,7 +32,7 @@ export const shared = {
   platform: 'node',
   target: 'node20.18',
   // Packages that npm installs beside the program stay outside; imported development dependencies are bundled.
-  external: [...Object.keys(dependencies), ...Object.keys(peerDependencies)],
+  external: Object.keys({ ...dependencies, ...optionalDependencies, ...peerDependencies }),
   // The build of yaml for browsers is the one in the form of ES modules, which a bundler can take apart.
   alias: { yaml: path.join(root, 'node_modules/yaml/browser/dist/index.js') },
   logLevel: 'warning',

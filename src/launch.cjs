@@ -22,6 +22,14 @@ function isOlder(version, than) {
   return false;
 }
 
+function isInstalled(name) {
+  try {
+    return require.resolve(name) !== '';
+  } catch (_) {
+    return false;
+  }
+}
+
 if (isOlder(process.version, needed)) {
   stop(
     'connector-sync needs Node.js ' +
@@ -34,6 +42,12 @@ if (isOlder(process.version, needed)) {
   );
 } else if (!fs.existsSync(main)) {
   stop('connector-sync is not built yet. Run "npm run build" in ' + path.join(__dirname, '..') + ' first.');
+} else if (!isInstalled('better-sqlite3/package.json')) {
+  stop(
+    'connector-sync needs better-sqlite3, which npm did not install: it leaves it out where it cannot be compiled ' +
+      'and with --omit=optional. Install a C++ compiler, make and Python 3 (Debian: apt-get install g++ make python3), ' +
+      'or use Node.js 22.14 or later, which needs none of them; then install connector-sync again.',
+  );
 } else {
   void import('../dist/main.js');
 }

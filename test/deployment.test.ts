@@ -71,6 +71,7 @@ const manifest = z
     bin: z.record(z.string(), z.string()),
     scripts: z.record(z.string(), z.string()),
     dependencies: z.record(z.string(), z.string()),
+    optionalDependencies: z.record(z.string(), z.string()),
     peerDependenciesMeta: z.record(z.string(), z.object({ optional: z.boolean() })),
   })
   .parse(JSON.parse(readFileSync('package.json', 'utf8')));
@@ -173,10 +174,10 @@ describe('the image', () => {
     ]);
     // Asked for by name where a target needs them, which says how to add them.
     const isOptional = (name: string): boolean => manifest.peerDependenciesMeta[name]?.optional === true;
+    const installed = Object.keys({ ...manifest.dependencies, ...manifest.optionalDependencies });
     expect(
       libraries.filter(
-        (name = '') =>
-          manifest.dependencies[name] === undefined && !putIn.includes(name) && !isOptional(name),
+        (name = '') => !installed.includes(name) && !putIn.includes(name) && !isOptional(name),
       ),
     ).toEqual([]);
     expect(saidBy(build, 'RUN').at(-1)).toContain('npm pkg delete devDependencies && npm prune');

@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process';
-import { cpSync, mkdirSync, readFileSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
-import { expect } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import { it } from './support/it.ts';
 import { openCliWorld } from './support/cli-world.ts';
 
@@ -162,6 +162,25 @@ it('says which command builds it, in a clone that is not built', async () => {
   expect(ended).toMatchObject({
     code: 2,
     stderr: `connector-sync is not built yet. Run "npm run build" in ${clone} first.\n`,
+  });
+});
+
+// Proves promise 19
+it('says what SQLite needs, where npm has left it out', async () => {
+  // Beside the folder, where no node_modules is found.
+  const bare = `${folder}-bare`;
+  onTestFinished(() => rmSync(bare, { recursive: true }));
+  for (const part of ['package.json', 'src/launch.cjs', 'dist/main.js']) {
+    cpSync(join(installed, part), join(bare, part));
+  }
+  const ended = await run(process.execPath, [join(bare, 'src', 'launch.cjs'), 'status'], {
+    env: { NODE_PATH: '' },
+  }).catch((error: unknown) => error);
+  expect(ended).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(
+      /^connector-sync needs better-sqlite3, .*apt-get install g\+\+ make python3/,
+    ),
   });
 });
 
