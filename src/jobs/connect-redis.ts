@@ -336,9 +336,17 @@ function examineVersion(facts: Facts): RedisFinding {
   const version = facts.get('redis_version') ?? 'unknown';
   const [major = 0, minor = 0] = version.split('.').map(Number);
   const isRecent = major > oldest.major || (major === oldest.major && minor >= oldest.minor);
-  if (isRecent) return { what: 'redis', state: 'ok', detail: `version ${version}` };
-  const detail = `expected version ${oldest.major}.${oldest.minor} or later, found ${version}; upgrade it`;
-  return { what: 'redis', state: 'failed', detail };
+  const problem = isRecent
+    ? unsupportedMode(facts)
+    : `expected version ${oldest.major}.${oldest.minor} or later, found ${version}; upgrade it`;
+  if (problem !== null) return { what: 'redis', state: 'failed', detail: problem };
+  return { what: 'redis', state: 'ok', detail: `version ${version}` };
+}
+
+function unsupportedMode(facts: Facts): string | null {
+  const mode = facts.get('redis_mode');
+  if (mode === 'cluster') return 'is a cluster: jobs need keys that it keeps apart; use a standalone Redis';
+  return mode === 'sentinel' ? 'is a Sentinel; name the address of its primary in redis.url' : null;
 }
 
 /** `problem` null: there is none. */

@@ -130,6 +130,16 @@ it('reports no problem for a correctly configured Redis', async () => {
   expect(findings[0]?.detail).toMatch(/^version \d+\.\d+/);
 });
 
+it('reports a cluster', async () => {
+  await using redis = await startRedis({ config: { 'cluster-enabled': 'yes' } });
+  const found = await examineRedis({ url: new Secret(redis.url), prefix: 'test' }, systemClock);
+  expect(found[0]).toEqual({
+    what: 'redis',
+    state: 'failed',
+    detail: 'is a cluster: jobs need keys that it keeps apart; use a standalone Redis',
+  });
+});
+
 it('warns of settings that may lose jobs', async () => {
   await using redis = await startRedis({ config: { 'maxmemory-policy': 'allkeys-lru' } });
   const findings = await examineRedis({ url: new Secret(redis.url), prefix: 'test' }, systemClock);
