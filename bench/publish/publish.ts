@@ -24,6 +24,7 @@ const settings: PublishSettings = {
     } as unknown as ConnectorSettings,
   ],
   when: { kind: 'by-hand' },
+  times: 'typed',
   snapshotEveryMs: null,
   keepMs: null,
 };

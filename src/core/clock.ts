@@ -1,4 +1,4 @@
-import type { JsonValue } from './json.ts';
+import { type JsonValue, readScaled } from './json.ts';
 
 /** UTC instant in ISO 8601 with milliseconds, as `Date.prototype.toISOString` writes it: compares as text. */
 export type Instant = string;
@@ -109,6 +109,30 @@ export function readTime(text: string) {
   if (Number.isNaN(localMs) || !isReal) return null;
   const offset = hours === '' ? 0 : Number(hours) * 60 + Number(minutes.slice(-2));
   return { ms: localMs - (sign.startsWith('-') ? -offset : offset) * 60_000, fraction: fraction.slice(1) };
+}
+
+/** The first microsecond of the year 1 and the last one of the year 9999, since 1970. */
+const [firstMicros, lastMicros] = [-62_135_596_800_000_000n, 253_402_300_799_999_999n];
+
+/** How a time is written: ISO 8601, or seconds or milliseconds since 1970. */
+export type TimeKind = 'timestamp' | 'unix' | 'unixMs';
+
+/**
+ * Null where the text is no time of the years 1 to 9999. `micros`: microseconds since 1970, rounded down. `isExact`:
+ * false where it has a finer fraction.
+ */
+export function readMicros(text: string, kind: TimeKind) {
+  if (kind === 'timestamp') {
+    const time = readTime(text);
+    if (time === null) return null;
+    const { ms, fraction } = time;
+    const micros = BigInt(ms) * 1_000n + BigInt(fraction.slice(0, 6).padEnd(6, '0'));
+    if (micros < firstMicros || micros > lastMicros) return null;
+    return { micros, isExact: !/[1-9]/.test(fraction.slice(6)) };
+  }
+  const found = readScaled(text, kind === 'unix' ? 6 : 3);
+  if (found === null || found.value < firstMicros || found.value > lastMicros) return null;
+  return { micros: found.value, isExact: found.isExact };
 }
 
 /** A time in milliseconds since the epoch; null for anything else. */

@@ -130,6 +130,22 @@ export function writeNumber(value: number): string {
   return isLongInteger ? BigInt(value).toString() : JSON.stringify(value);
 }
 
+/**
+ * A number as JSON writes it, times 10^`scale` and rounded down; null for another text, or one of more than 400
+ * characters. `isExact`: nothing was rounded.
+ */
+export function readScaled(text: string, scale: number) {
+  const [found, sign = '', whole = '', fraction = '', exponent = '0'] =
+    /^(?=.{1,400}$)(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,3}))?$/.exec(text) ?? [];
+  if (found === undefined) return null;
+  const digits = BigInt(sign + whole + fraction);
+  const shift = scale - fraction.length + Number(exponent);
+  if (shift >= 0) return { value: digits * 10n ** BigInt(shift), isExact: true };
+  const unit = 10n ** BigInt(-shift);
+  const rest = digits % unit;
+  return { value: digits / unit - (rest < 0n ? 1n : 0n), isExact: rest === 0n };
+}
+
 const longDigits = /\d{16}/;
 // Digits behind a point or an exponent are no integer.
 const textOrLongInteger = /"(?:[^"\\]+|\\.)*"|(?<![\d.eE+-])-?\d{16,}(?![\d.eE])/g;

@@ -204,7 +204,8 @@ export interface DescribedTable {
 /**
  * How a column of views is derived. `texts`: all texts at `path` in the first of the fields `from` that has a value,
  * joined. Otherwise the one value at `path` of one field, as a value of this type (`unix`, `unixMs`: a timestamp, from
- * seconds or milliseconds since 1970). Null where there is none, or where it is no value of the type.
+ * seconds or milliseconds since 1970). Null where there is none, or where it is no value of the type. A field with a
+ * derived time, date or decimal is one in targets of publications.
  */
 export const derivedKinds = [
   'texts',
@@ -215,6 +216,8 @@ export const derivedKinds = [
   'timestamp',
   'unix',
   'unixMs',
+  'date',
+  'decimal',
 ] as const;
 
 export type DerivedKind = (typeof derivedKinds)[number];
@@ -229,7 +232,7 @@ export interface DerivedColumn {
 }
 
 /** Type for people and the catalogue. */
-export function derivedType(as: DerivedKind): 'string' | 'integer' | 'number' | 'boolean' | 'timestamp' {
+export function derivedType(as: DerivedKind): Exclude<DerivedKind, 'texts' | 'unix' | 'unixMs'> {
   if (as === 'texts') return 'string';
   return as === 'unix' || as === 'unixMs' ? 'timestamp' : as;
 }

@@ -1,5 +1,5 @@
-import { timeMs } from './clock.ts';
-import type { JsonValue } from './json.ts';
+import { readMicros, type TimeKind, timeMs } from './clock.ts';
+import { type JsonValue, writeNumber } from './json.ts';
 
 /**
  * How a service writes times, all in UTC: `iso`, `unix` and `unixMs` (seconds and milliseconds since 1970), or a
@@ -36,7 +36,7 @@ function codecOf(format: string): Codec {
     case 'unixMs': {
       const unitMs = format === 'unix' ? 1_000 : 1;
       return {
-        readMs: (value) => readNumber(value, unitMs),
+        readMs: (value) => readNumber(value, format),
         write: (ms) => String(Math.floor(ms / unitMs)),
       };
     }
@@ -47,15 +47,10 @@ function codecOf(format: string): Codec {
 
 const numbers = /^(unix|unixMs|(%[YmdHMSs])+)$/;
 
-/** The last millisecond of the year 9999: later values are no times. */
-const latestMs = 253_402_300_799_999;
-const plainNumber = /^\d{1,15}(?:\.\d{1,9})?$/;
-
-function readNumber(value: JsonValue, unitMs: number): number | null {
-  const number = typeof value === 'string' && plainNumber.test(value) ? Number(value) : value;
-  if (typeof number !== 'number' || number < 0) return null;
-  const ms = Math.floor(number * unitMs);
-  return ms <= latestMs ? ms : null;
+function readNumber(value: JsonValue, kind: TimeKind): number | null {
+  const text = typeof value === 'number' ? writeNumber(value) : value;
+  const time = typeof text === 'string' ? readMicros(text, kind) : null;
+  return time === null || time.micros < 0n ? null : Number(time.micros / 1_000n);
 }
 
 /** Units of a pattern, each a part of the one before; `%f` and `%z` follow a second, `%s` stands for all of them. */
@@ -113,7 +108,7 @@ function patternCodec(pattern: string): Codec {
       );
       if (found === null) return null;
       const { Y, m = '01', d = '01', H = '00', M = '00', S = '00', f = '0', z = 'Z', s } = found.groups ?? {};
-      if (s !== undefined) return readNumber(`${s}.${f}`, 1_000);
+      if (s !== undefined) return readNumber(`${s}.${f}`, 'unix');
       return timeMs(`${Y}-${m}-${d}T${H}:${M}:${S}.${f}${z}`);
     },
     write: (ms) => {

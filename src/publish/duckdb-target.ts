@@ -33,6 +33,7 @@ import {
 import { charsOf, sliceRecords } from './row-files.ts';
 import {
   columnsSql,
+  duckdbTypes,
   keepNewest,
   namesOf,
   openTableTarget,
@@ -171,9 +172,6 @@ function sqlName({ connector, entity }: NamedEntity): string {
   return [fileName, connector, entity].map(quoted).join('.');
 }
 
-/** Without a collation: DuckDB refuses to compare a column of one with a text of another. */
-const textType = 'text';
-
 /** The tables of an open file. */
 function tablesIn(session: Session, file: string): TargetTables {
   return {
@@ -181,7 +179,7 @@ function tablesIn(session: Session, file: string): TargetTables {
     at,
     nameOf: ({ connector, entity }) => `${connector}.${entity}`,
     sqlName,
-    textType,
+    typeNames: duckdbTypes,
     typesThere: async (entity) => await typesThere(session, entity),
     mostCounted: null,
     isKeyed: () => Promise.resolve(true),
@@ -206,7 +204,7 @@ async function typesThere(session: Session, { connector, entity }: NamedEntity) 
     { connector, entity },
   );
   if (columns.length === 0) return null;
-  return new Map(columns.map(({ name, type }) => [name, typeNames[type] ?? type]));
+  return new Map(columns.map(({ name, type }) => [name, typeNames[type] ?? type.toLowerCase()]));
 }
 
 interface BuildOptions {
@@ -337,7 +335,7 @@ async function openStage(session: Session, { kind }: TablePlan, entity: PlannedE
   const types = columnsOf(entity).map(({ type }) => type);
   const begin = async (): Promise<void> => {
     if (!isNew) {
-      await session.run(`CREATE OR REPLACE TEMPORARY TABLE stage (${columnsSql(entity, textType)})`);
+      await session.run(`CREATE OR REPLACE TEMPORARY TABLE stage (${columnsSql(entity, duckdbTypes)})`);
     }
     const to = isNew
       ? { catalog: fileName, schema: entity.connector, name: entity.entity }

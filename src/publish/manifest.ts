@@ -31,7 +31,11 @@ const column = z.strictObject({
   name: z.string().min(1).meta({ description: 'In the files and tables of the target' }),
   field: z.string().min(1).meta({ description: 'In the sink' }),
   type: z.enum(['string', 'integer', 'number', 'boolean', 'object', 'array', 'any']).meta({
-    description: 'object, array and any are JSON text',
+    description: 'In the sink; object, array and any are JSON text',
+  }),
+  as: z.enum(['timestamp', 'date', 'decimal', 'json']).optional().meta({
+    description:
+      'The type here, where it is another one: UTC with microseconds, and decimals of 38 digits, 9 after the point',
   }),
 });
 
@@ -127,15 +131,26 @@ export const ownColumns = [
   { name: '_deleted_at', type: 'timestamptz', isRequired: false, description: 'When that was found' },
 ] as const;
 
+/** The types of databases that the sink does not have. */
+const typeByAs = { timestamp: 'timestamptz', date: 'date', decimal: 'numeric', json: 'jsonb' } as const;
+
+export function databaseType({ type, as }: Pick<PublishedColumn, 'type' | 'as'>) {
+  return as === undefined ? binaryType[type] : typeByAs[as];
+}
+
 /** The columns of the record, and the names of those that identify a row. */
 export interface TableShape extends Pick<PublishedEntity, 'key'> {
-  readonly columns: readonly Pick<PublishedColumn, 'name' | 'type'>[];
+  readonly columns: readonly Pick<PublishedColumn, 'name' | 'type' | 'as'>[];
 }
 
 /** All columns of a table as a database has them: those of the record first, with types of DuckDB and PostgreSQL. */
 export function columnsOf({ columns, key }: TableShape) {
   return [
-    ...columns.map(({ name, type }) => ({ name, type: binaryType[type], isRequired: key.includes(name) })),
+    ...columns.map((column) => ({
+      name: column.name,
+      type: databaseType(column),
+      isRequired: key.includes(column.name),
+    })),
     ...ownColumns,
   ];
 }

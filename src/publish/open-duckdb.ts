@@ -2,8 +2,8 @@ import type * as duckdb from '@duckdb/node-api';
 import type { DuckDBType, DuckDBValue } from '@duckdb/node-api';
 import { importOptional, SyncError } from '../core/errors.ts';
 import type { ColumnValue } from '../core/records.ts';
-import { withoutHalves } from './row-files.ts';
 import { type Advices, failedError } from './target.ts';
+import { decimalDigits, withoutHalves } from './typed-columns.ts';
 import { rowColumns, rowOf } from '../sql/statement.ts';
 
 export type Library = typeof duckdb;
@@ -213,7 +213,9 @@ interface Field {
   readonly read: (value: Exclude<ColumnValue, null>, library: Library) => DuckDBValue;
 }
 
-/** By the names that `binaryType` has for them. */
+const { precision, scale } = decimalDigits;
+
+/** By the names that `columnsOf` has for them. */
 const fieldTypes = {
   text: { type: ({ VARCHAR }) => VARCHAR, read: String },
   bigint: { type: ({ BIGINT }) => BIGINT, read: (value) => BigInt(value) },
@@ -230,9 +232,20 @@ const fieldTypes = {
       return /\\u[dD][89a-fA-F]/.test(json) ? withoutHalves(json, '\\ufffd') : json;
     },
   },
+  jsonb: { type: ({ VARCHAR }) => VARCHAR, read: String },
   timestamptz: {
     type: ({ TIMESTAMPTZ }) => TIMESTAMPTZ,
     read: (value, { DuckDBTimestampTZValue }) =>
-      new DuckDBTimestampTZValue(BigInt(Date.parse(String(value))) * 1_000n),
+      new DuckDBTimestampTZValue(
+        typeof value === 'bigint' ? value : BigInt(Date.parse(String(value))) * 1_000n,
+      ),
+  },
+  date: {
+    type: ({ DATE }) => DATE,
+    read: (value, { DuckDBDateValue }) => new DuckDBDateValue(Number(value)),
+  },
+  numeric: {
+    type: ({ DECIMAL }) => DECIMAL(precision, scale),
+    read: (value, { DuckDBDecimalValue }) => new DuckDBDecimalValue(BigInt(value), precision, scale),
   },
 } satisfies Record<string, Field>;

@@ -13,6 +13,8 @@ import { openPrivateFile } from '../files/private-file.ts';
 import { isJsonColumn } from '../sinks/decisions/stored-table.ts';
 import type { StoredRecord } from '../sinks/readings.ts';
 import { toFileError } from './folder-store.ts';
+import type { PublishedColumn } from './manifest.ts';
+import { decimalDigits } from './typed-columns.ts';
 
 /** A `StoredRecord` without the names of its members: with them it takes a process twice the time to receive one. */
 export type SentRow = readonly [
@@ -77,6 +79,7 @@ function leave(): void {
 export interface RecordColumn {
   readonly name: string;
   readonly type: FieldType;
+  readonly as: PublishedColumn['as'];
   readonly isKey: boolean;
 }
 
@@ -125,8 +128,8 @@ const ownColumns: readonly ParquetColumn[] = [
   },
 ];
 
-function recordColumn({ name, type, isKey }: RecordColumn, index: number): ParquetColumn {
-  const [physical, convert] = physicalTypes[type];
+function recordColumn({ name, type, as, isKey }: RecordColumn, index: number): ParquetColumn {
+  const [physical, convert] = as === undefined ? physicalTypes[type] : typedTypes[as];
   return {
     element: { name, ...physical, ...(isKey ? required : optional) },
     isJson: isJsonColumn(type),
@@ -140,7 +143,7 @@ function recordColumn({ name, type, isKey }: RecordColumn, index: number): Parqu
 }
 
 type Present = Exclude<ColumnValue, null>;
-type Physical = readonly [Pick<SchemaElement, 'type' | 'converted_type'>, (value: Present) => ParquetValue];
+type Physical = readonly [Omit<SchemaElement, 'name'>, (value: Present) => ParquetValue];
 
 const json: Physical = [text, jsonText];
 const physicalTypes: Readonly<Record<FieldType, Physical>> = {
@@ -151,6 +154,30 @@ const physicalTypes: Readonly<Record<FieldType, Physical>> = {
   object: json,
   array: json,
   any: json,
+};
+
+/** Types of values that `typedRows` has read. */
+const typedTypes: Readonly<Record<NonNullable<RecordColumn['as']>, Physical>> = {
+  timestamp: [
+    {
+      type: 'INT64',
+      converted_type: 'TIMESTAMP_MICROS',
+      logical_type: { type: 'TIMESTAMP', isAdjustedToUTC: true, unit: 'MICROS' },
+    },
+    BigInt,
+  ],
+  date: [{ type: 'INT32', converted_type: 'DATE', logical_type: { type: 'DATE' } }, Number],
+  decimal: [
+    {
+      type: 'FIXED_LEN_BYTE_ARRAY',
+      type_length: 16,
+      converted_type: 'DECIMAL',
+      ...decimalDigits,
+      logical_type: { type: 'DECIMAL', ...decimalDigits },
+    },
+    BigInt,
+  ],
+  json: [{ ...text, logical_type: { type: 'JSON' } }, jsonText],
 };
 
 function integer(value: Present): bigint {
@@ -247,6 +274,10 @@ function createParquetFile(path: string, record: readonly RecordColumn[]) {
     close: () =>
       explained(() => {
         flush();
+        // Only now: the library would make JSON of each text, and DuckDB reads no other mark than this one.
+        for (const { element } of columns) {
+          if (element.logical_type?.type === 'JSON') element.converted_type = 'JSON';
+        }
         void writer.finish();
         fsyncSync(file);
         isOpen = false;

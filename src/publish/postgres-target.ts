@@ -101,7 +101,7 @@ function openPostgresDatabase(
   };
 }
 
-const textType = sqlType.string;
+const typeNames = { text: sqlType.string };
 
 interface PostgresTables extends TargetTables {
   readonly db: Tx;
@@ -116,7 +116,7 @@ function tablesIn(db: Tx, { server: { place }, at }: Opened): PostgresTables {
     at,
     nameOf,
     sqlName,
-    textType,
+    typeNames,
     typesThere: async (entity) => await typesThere(db, sqlName(entity)),
     mostCounted: 10_000,
     isKeyed: async (entity, key) => await isKeyed(db, sqlName(entity), key),
@@ -145,7 +145,7 @@ function changeIn(transaction: Transaction, opened: Opened): TableChange & Postg
     },
     stage: (plan, entity) => {
       const name = `stage_${(stages += 1)}`;
-      tx.put(`CREATE TEMPORARY TABLE ${name} (${columnsSql(entity, textType)}) ON COMMIT DROP`);
+      tx.put(`CREATE TEMPORARY TABLE ${name} (${columnsSql(entity, typeNames)}) ON COMMIT DROP`);
       const stage = `pg_temp.${name}`;
       const copy = copyInto(stage, entity);
       return Promise.resolve<Stage>({

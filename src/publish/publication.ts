@@ -11,6 +11,7 @@ import {
 import type { EntityTable } from '../core/records.ts';
 import type { ConnectorSettings, PublishSettings } from '../settings/settings.ts';
 import type { StoredRecord } from '../sinks/readings.ts';
+import { counted } from '../telemetry/format.ts';
 import { checkCopied, openExistingRecords } from '../sinks/registry.ts';
 import type { RecordReader } from '../sinks/sink-access.ts';
 import {
@@ -19,16 +20,18 @@ import {
   manifestText,
   readManifest,
   type Manifest,
+  type PublishedColumn,
   type PublishedEntity,
   type PublishedFile,
   type StoredManifest,
 } from './manifest.ts';
 import { nameColumns } from './row-files.ts';
 import type { OpenPublication, PlannedEntity, Target, WrittenEntity } from './target.ts';
+import { kindsOf, typedRows, typeOfKind } from './typed-columns.ts';
 
 /** One publication into a target, or the finding that there is nothing new. */
 export interface PublishRequest {
-  readonly settings: Pick<PublishSettings, 'name' | 'connectors' | 'snapshotEveryMs' | 'keepMs'>;
+  readonly settings: Pick<PublishSettings, 'name' | 'connectors' | 'snapshotEveryMs' | 'keepMs' | 'times'>;
   /** Publishes all rows in addition to the changes, due or not. */
   readonly isSnapshotAsked: boolean;
   /** Every entity starts from the beginning, whatever the target holds. */
@@ -126,7 +129,10 @@ async function attemptPublication(
   const newGenerations = plan.entities
     .filter(({ planned }) => planned.isNewGeneration)
     .map(({ planned: { connector, entity }, reason }) => ({ connector, entity, reason }));
-  return { kind: 'published', published, newGenerations, heldBack, warnings: [], before: newest };
+  const warnings = [...plan.misfits].map(
+    ([column, count]) => `${column}: ${counted(count, 'value')} did not fit its type, and stayed in _extra`,
+  );
+  return { kind: 'published', published, newGenerations, heldBack, warnings, before: newest };
 }
 
 /** A sink that cannot be found is not an empty one: a disk may be away, or a path misspelt. */
@@ -151,7 +157,7 @@ export async function planOf(
   reader: RecordReader,
   newest: StoredManifest | null,
 ): Promise<PublicationPlan> {
-  const { name, connectors, snapshotEveryMs } = settings;
+  const { name, connectors, snapshotEveryMs, times } = settings;
   const manifest = newest?.manifest ?? null;
   const all: StoredConnector[] = [];
   for (const connector of connectors) all.push(await readStoredConnector(reader, connector, manifest));
@@ -162,7 +168,10 @@ export async function planOf(
     snapshotEveryMs !== null &&
     (await ageOf(target, oldestBase(manifest, stored), clock.now())) >= snapshotEveryMs;
   const snapshot = target.layout === null ? null : isSnapshotAsked ? 'asked' : (await isDue()) ? 'due' : null;
-  const wishes = { target: name, layout: target.layout, isNewGenerationAsked, snapshot } as const;
+  const { layout } = target;
+  // Files of texts have every value as it came.
+  const isTyped = times === 'typed' && (layout === null || layout.endsWith('.parquet'));
+  const wishes = { target: name, layout, isTyped, isNewGenerationAsked, snapshot } as const;
   const plan = planPublication(manifest, stored, wishes);
   if (newest !== null) await refuseBroken(target, newest, plan, { name, isNewGenerationAsked });
   return plan;
@@ -221,15 +230,15 @@ async function writeEntities(
   publication: OpenPublication,
   { signal, onProgress }: PublishRequest,
   reader: RecordReader,
-  plan: PublicationPlan,
+  { entities: planned, unchanged, misfits }: PublicationPlan,
 ): Promise<readonly PublishedEntity[]> {
   const entities: PublishedEntity[] = [];
-  for (const one of plan.entities) {
-    const { table: _table, isNewGeneration: _isNew, ...described } = one.planned;
-    const written = await writeEntity(publication, one, { reader, signal, onProgress });
+  for (const one of planned) {
+    const { table: _table, isNewGeneration: _isNew, kinds: _kinds, ...described } = one.planned;
+    const written = await writeEntity(publication, one, { reader, signal, onProgress, misfits });
     entities.push({ ...described, ...written });
   }
-  return [...entities, ...plan.unchanged];
+  return [...entities, ...unchanged];
 }
 
 /**
@@ -301,6 +310,7 @@ export interface StoredEntity {
   readonly asOf: Instant | null;
   /** A row stands for several records of one key, so that others are missing. */
   readonly isColliding: boolean;
+  readonly kinds: PlannedEntity['kinds'];
 }
 
 /**
@@ -321,20 +331,25 @@ export async function readStoredConnector(
       partMissing?.doubt.kind === 'collision' ? [entity] : [],
     ),
   );
-  const declared = [...definition.entities.values()].flatMap(({ table, explodedTable }) => {
-    const settings = chosen.get(table.entity);
-    if (settings === undefined) return [];
-    const names = explodedTable === null ? [table.entity] : [table.entity, explodedTable.entity];
-    return settings.history === null ? names : [...names, ...names.map(historyName)];
-  });
+  const owners = new Map(
+    [...definition.entities.values()].flatMap((entity) => {
+      const { table, explodedTable } = entity;
+      const settings = chosen.get(table.entity);
+      if (settings === undefined) return [];
+      const names = explodedTable === null ? [table.entity] : [table.entity, explodedTable.entity];
+      const all = settings.history === null ? names : [...names, ...names.map(historyName)];
+      return all.map((one) => [one, entity] as const);
+    }),
+  );
   const entities: StoredEntity[] = [];
-  for (const entity of declared) {
+  for (const [entity, declared] of owners) {
     const table = await reader.table(name, entity);
     const tableId = await reader.tableId(name, entity);
     if (table === null || tableId === null) continue;
     const owner = entityOfHistory(entity) ?? entity;
     const isColliding = colliding.has(owner);
-    entities.push({ table, tableId, asOf: freshness.get(owner) ?? null, isColliding });
+    const kinds = kindsOf(declared, table);
+    entities.push({ table, tableId, asOf: freshness.get(owner) ?? null, isColliding, kinds });
   }
   const [newestRun] = await history.runs({ connector: name, limit: 1 });
   const doubts = await history.doubts([name]);
@@ -352,7 +367,7 @@ export async function readStoredConnector(
     /** Why the sink seems to be restored from a backup that is older than the newest publication; null: it does not. */
     restored: newest === null ? null : await restoredBecause(reader, name, entities, newest),
     /** Entities of the settings, stored or not. */
-    declared,
+    declared: [...owners.keys()],
     entities,
   };
 }
@@ -462,6 +477,8 @@ interface Wishes {
   readonly target: string;
   /** The pattern of file names, with their ending; null for tables. */
   readonly layout: string | null;
+  /** Columns have the types that the definition knows. */
+  readonly isTyped: boolean;
   readonly isNewGenerationAsked: boolean;
   /** `due`: with whatever there is to publish, and alone where anything was published since the one before. */
   readonly snapshot: 'asked' | 'due' | null;
@@ -553,6 +570,8 @@ export function planPublication(newest: Manifest | null, stored: StoredState, wi
     ],
     /** There is something to publish even where no row has changed. */
     isNeeded,
+    /** Filled by `writeEntity`: the numbers of values that do not fit their columns, by `connector/entity.column`. */
+    misfits: new Map<string, number>(),
   };
 }
 
@@ -606,9 +625,16 @@ interface Planning {
 
 function planEntity({ publication, connector, entity, published, ofAll, wishes }: Planning): EntityPlan {
   const { table, tableId, asOf } = entity;
-  const columns = nameColumns(table, published?.columns ?? []);
+  const kinds: PlannedEntity['kinds'] = wishes.isTyped ? entity.kinds : new Map();
+  const columns = nameColumns(table, published?.columns ?? []).map((column): PublishedColumn => {
+    const kind = kinds.get(column.field);
+    return kind === undefined ? column : { ...column, as: typeOfKind(kind) };
+  });
   const key = table.key.map((field) => columns.find((column) => column.field === field)?.name ?? field);
-  const reason = published === null ? null : (ofAll ?? reasonOfEntity(published, entity, key, wishes.layout));
+  const reason =
+    published === null
+      ? null
+      : (ofAll ?? reasonOfEntity(published, { tableId, columns, key }, wishes.layout));
   const old = reason === null ? published : null;
   if (old !== null && old.through > connector.newestSeq) throw aheadError(old, connector, wishes);
   // The files of a new generation are all rows already.
@@ -630,6 +656,7 @@ function planEntity({ publication, connector, entity, published, ofAll, wishes }
       asOf,
       run: connector.newestRun,
       table,
+      kinds,
       isNewGeneration: old === null,
     },
     hasSnapshot,
@@ -654,6 +681,7 @@ function planRemoved(publication: number, published: PublishedEntity, { layout }
       asOf: null,
       run: null,
       table: { entity, columns: columns.map(({ field, type }) => ({ name: field, type })), key: fields },
+      kinds: new Map(),
       isNewGeneration: true,
     },
     hasSnapshot: false,
@@ -699,19 +727,22 @@ export function reasonForAll(
 /** Why rows that were published cannot be followed any further; null where they can. */
 export function reasonOfEntity(
   published: PublishedEntity,
-  { table, tableId }: StoredEntity,
-  key: readonly string[],
+  { tableId, columns, key }: Pick<PublishedEntity, 'tableId' | 'columns' | 'key'>,
   layout: string | null,
 ): string | null {
   if (published.tableId !== tableId) return 'its table in the sink was reset, purged or rewritten';
   if (published.key.join() !== key.join()) {
     return `its key was ${published.key.join(', ')} and is now ${key.join(', ')}`;
   }
-  for (const { field, type } of published.columns) {
-    const column = table.columns.find(({ name }) => name === field);
-    if (column === undefined) return `its column ${field} is gone`;
-    if (column.type !== type) return `its column ${field} was ${type} and is now ${column.type}`;
+  const typeOf = ({ type, as }: PublishedColumn): string => as ?? type;
+  const retyped: string[] = [];
+  for (const column of published.columns) {
+    const now = columns.find(({ field }) => field === column.field);
+    if (now === undefined) return `its column ${column.field} is gone`;
+    if (now.type === column.type && now.as === column.as) continue;
+    retyped.push(`its column ${column.field} was ${typeOf(column)} and is now ${typeOf(now)}`);
   }
+  if (retyped.length > 0) return retyped.join(', ');
   // Readers that find all files of a generation by a pattern would miss those with another ending.
   if (published.layout === null || layout === null || published.layout === layout) return null;
   return `its files were ${path.posix.extname(published.layout)} and are now ${path.posix.extname(layout)}`;
@@ -746,9 +777,15 @@ export async function writeEntity(
     reader,
     signal,
     onProgress,
-  }: Pick<PublishRequest, 'signal' | 'onProgress'> & { readonly reader: RecordReader },
+    misfits,
+  }: Pick<PublishRequest, 'signal' | 'onProgress'> & {
+    readonly reader: RecordReader;
+    readonly misfits: Map<string, number>;
+  },
 ): Promise<WrittenEntity> {
-  const { connector, entity, table, after, through } = planned;
+  const { connector, entity, table, after, through, kinds } = planned;
+  const typed = (batches: AsyncIterable<readonly StoredRecord[]>, onMisfit: (field: string) => void) =>
+    typedRows(batches, { fields: planned.columns.map(({ field }) => field), kinds, onMisfit });
   let rows = 0;
   const onRows = (more: number): void => {
     signal.throwIfAborted();
@@ -763,8 +800,12 @@ export async function writeEntity(
     const first = await changes.rows.next();
     if (first.done === true && !planned.isNewGeneration && !hasNewColumns && !hasSnapshot) return nothing;
     const written = await publication.write(planned, {
-      changes: startingWith(first, changes.rows),
-      snapshot: hasSnapshot ? snapshot.rows : null,
+      changes: typed(startingWith(first, changes.rows), (field) => {
+        const name = `${entityName(planned)}.${field}`;
+        misfits.set(name, (misfits.get(name) ?? 0) + 1);
+      }),
+      // Its rows are counted as changes.
+      snapshot: hasSnapshot ? typed(snapshot.rows, () => undefined) : null,
     });
     const { rows: upserts, files } = written.snapshot ?? { rows: 0, files: [] };
     const wrong =

@@ -16,7 +16,7 @@ import {
   type PublishedEntity,
 } from './manifest.ts';
 import type { FileFormat } from './row-files.ts';
-import { namesOf } from './table-target.ts';
+import { columnsSql, duckdbTypes, namesOf, typeName, type TypeNames } from './table-target.ts';
 import type { Target } from './target.ts';
 
 /** A file of `publish schema`, before it has its first line. */
@@ -36,8 +36,11 @@ export function generate(catalogue: Catalogue, name: string): readonly Generated
   const { place, tables, publication } = catalogue;
   const from = publication === null ? 'the definitions' : `publication ${publication}`;
   const load = (of: FilesCatalogue): string =>
-    name === 'duckdb' ? loadTables(of, '', insertFiles) : postgresLoad(of);
-  const made = tables.map((table) => `${heading(table)}create table if not exists ${tableSql(table)}`);
+    name === 'duckdb' ? loadTables(of, duckdbTypes, '', insertFiles) : postgresLoad(of);
+  const made = tables.map(
+    (table) =>
+      `${heading(table)}create table if not exists ${tableSql(table, name === 'duckdb' ? duckdbTypes : postgresTypes)}`,
+  );
   const making = [`create schema if not exists ${schemaName};\n`, ...made].join('\n');
   return [
     { path: `${name}/tables.sql`, from, body: making },
@@ -51,30 +54,25 @@ type FilesCatalogue = Catalogue & { readonly place: FilesPlace };
 
 /** The schema of the tables that generated statements make. */
 const schemaName = 'connector_sync';
+const postgresTypes = { text: 'text' };
 
 function textOf(value: string): string {
   return `'${value.replaceAll("'", "''")}'`;
 }
 
-/** `name type not null`, a line for each. */
-function columnsSql(table: CatalogueTable): string {
-  return columnsOf(table)
-    .map(({ name, type, isRequired }) => `    ${quoted(name)} ${type}${isRequired ? ' not null' : ''}`)
-    .join(',\n');
+function tableSql(table: CatalogueTable, types: TypeNames): string {
+  return `${schemaName}.${table.name} ${linesSql(table, types)}`;
 }
 
-function tableSql(table: CatalogueTable): string {
-  return `${schemaName}.${table.name} (\n${columnsSql(table)}\n);\n`;
+function linesSql(table: CatalogueTable, types: TypeNames): string {
+  return `(\n    ${columnsSql(table, types, ',\n    ')}\n);\n`;
 }
 
 /** Makes the table again, of the newest state of each row. `fill` puts all rows into `connector_sync_rows`. */
-function loadTable(table: CatalogueTable, fill: string): string {
+function loadTable(table: CatalogueTable, types: TypeNames, fill: string): string {
   const names = namesOf(table).join(', ');
-  return `${heading(table)}create temp table connector_sync_rows (
-${columnsSql(table)}
-);
-${fill}drop table if exists ${schemaName}.${table.name};
-create table ${tableSql(table)}insert into ${schemaName}.${table.name} (${names})
+  return `${heading(table)}create temp table connector_sync_rows ${linesSql(table, types)}${fill}drop table if exists ${schemaName}.${table.name};
+create table ${tableSql(table, types)}insert into ${schemaName}.${table.name} (${names})
 select ${names}
 from (
     select *, row_number() over (partition by ${table.key.map(quoted).join(', ')} order by _seq desc) as _newest
@@ -103,13 +101,14 @@ function rootOf(place: FilesPlace): string {
 /** The newest publication as tables, all in one state. `fill`: puts all rows of a table into `connector_sync_rows`. */
 function loadTables(
   { place, publication, tables }: FilesCatalogue,
+  types: TypeNames,
   head: string,
   fill: (table: CatalogueTable, place: FilesPlace) => string,
 ): string {
   return [
     `-- The rows of publication ${publication ?? 'none'}: generate this again after each publication.\n${head}begin;\n`,
     `create schema if not exists ${schemaName};\n`,
-    ...tables.map((table) => loadTable(table, fill(table, place))),
+    ...tables.map((table) => loadTable(table, types, fill(table, place))),
     'commit;\n',
   ].join('\n');
 }
@@ -137,7 +136,9 @@ function readFiles(files: string, table: CatalogueTable, format: FileFormat): st
     case 'parquet':
       return `read_parquet(${files}, union_by_name = true)`;
     case 'jsonl': {
-      const typed = columnsOf(table).map(({ name, type }) => `${quoted(name)} := '${type}'`);
+      const typed = columnsOf(table).map(
+        ({ name, type }) => `${quoted(name)} := '${typeName(type, duckdbTypes)}'`,
+      );
       return `read_json(${files}, format = 'newline_delimited', maximum_object_size = 268435456, columns = struct_pack(${typed.join(', ')}))`;
     }
     case 'csv':
@@ -155,7 +156,9 @@ function filesAsRelation(table: CatalogueTable, { place }: Catalogue): string | 
   const { files, glob } = table;
   const read = readFiles(textOf(`${rootOf(place)}/${glob}`), table, place.format);
   const nulls = columns.map(({ name }) => `null as ${quoted(name)}`).join(', ');
-  const typed = columns.map(({ name, type }) => `cast(${quoted(name)} as ${type}) as ${quoted(name)}`);
+  const typed = columns.map(
+    ({ name, type }) => `cast(${quoted(name)} as ${typeName(type, duckdbTypes)}) as ${quoted(name)}`,
+  );
   const from = (rows: string): string => `(select ${typed.join(', ')} from (${rows}))`;
   if (files?.length === 0) return from(`select ${nulls} where false`);
   const isWhole = table.columns.every(
@@ -168,7 +171,7 @@ function filesAsRelation(table: CatalogueTable, { place }: Catalogue): string | 
 /** For CSV files that have to go another way; a target of type postgres does all of it by itself. */
 function postgresLoad(catalogue: FilesCatalogue): string {
   if (catalogue.place.format === 'csv' && catalogue.place.type === 'files') {
-    return loadTables(catalogue, '\\set ON_ERROR_STOP on\n', copyFiles);
+    return loadTables(catalogue, postgresTypes, '\\set ON_ERROR_STOP on\n', copyFiles);
   }
   return '-- PostgreSQL reads CSV files of this machine: publish with "type: files" and "format: csv", or into a target of type postgres.\n';
 }

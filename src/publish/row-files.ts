@@ -9,6 +9,7 @@ import { csvLines, jsonLines, onOneLine, type RecordFormat } from '../export/exp
 import type { StoredRecord } from '../sinks/readings.ts';
 import { explained } from './folder-store.ts';
 import { ownColumns, type PublishedColumn, type PublishedFile } from './manifest.ts';
+import { withoutHalves } from './typed-columns.ts';
 import type { ParquetCalls, RecordColumn, SentRow } from './parquet-process.ts';
 
 /**
@@ -164,14 +165,6 @@ export function jsonlText({ table, columns }: RowShape): RecordFormat {
   };
 }
 
-// Every escape, so that the second backslash of two begins none; a pair of halves before a half alone.
-const escape = /\\(?:ud[89ab]..\\ud[c-f]..|ud[89a-f]..|.)/gi;
-
-/** Puts `mark` in the place of each half of a pair in JSON text. */
-export function withoutHalves(json: string, mark: string): string {
-  return json.replace(escape, (found) => (found.length === 6 && /^\\ud[89a-f]/i.test(found) ? mark : found));
-}
-
 /** RFC 4180 with a heading: as `csvFormat` writes cells. */
 export function csvText({ table, columns }: RowShape): RecordFormat {
   return csvLines({
@@ -266,9 +259,10 @@ export function openRowFileWriters() {
       case 'parquet': {
         if (parquet?.isEnding() !== false) parquet = openParquetProcess();
         const isKey = keyColumns(options);
-        const columns = options.columns.map(({ name, type }, index) => ({
+        const columns = options.columns.map(({ name, type, as }, index) => ({
           name,
           type,
+          as,
           isKey: isKey[index] === true,
         }));
         return await parquet.create(path, columns);

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { type Clock, instant } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
-import { binaryType } from '../sinks/postgres/column-types.ts';
 import type { StoredRecord } from '../sinks/readings.ts';
 import { quoted, type Values } from '../sql/database.ts';
 import {
   columnsOf,
+  databaseType,
   entityName,
   gapsBetween,
   manifestText,
@@ -28,6 +28,7 @@ import {
   type TargetCheck,
   type WrittenEntity,
 } from './target.ts';
+import { decimalDigits } from './typed-columns.ts';
 
 /**
  * A database with tables that show the newest publication, one for each entity. `openTableTarget` has all that happens
@@ -48,6 +49,16 @@ export interface TableDatabase extends AsyncDisposable {
   readonly incompatible: (found: string, advice: string) => SyncError;
 }
 
+/** `text`: texts are compared byte by byte. */
+export type TypeNames = Readonly<{ text: string; numeric?: string; jsonb?: string }>;
+
+/** Without a collation: DuckDB refuses to compare a column of one with a text of another. */
+export const duckdbTypes: TypeNames = {
+  text: 'text',
+  numeric: `decimal(${decimalDigits.precision},${decimalDigits.scale})`,
+  jsonb: 'json',
+};
+
 export type NamedEntity = Pick<PublishedEntity, 'connector' | 'entity'>;
 
 /** The tables of a target in one state of its database. */
@@ -62,9 +73,9 @@ export interface TargetTables {
   /** The name of an entity's table for people, and as statements have it. */
   readonly nameOf: (entity: NamedEntity) => string;
   readonly sqlName: (entity: NamedEntity) => string;
-  /** The type of columns of texts, which are compared byte by byte. */
-  readonly textType: string;
-  /** Types of the columns of a table by their names, as `binaryType` has them; null where there is no such table. */
+  /** Types that have another name than the one in `columnsOf`. */
+  readonly typeNames: TypeNames;
+  /** Types of the columns of a table by their names, as in `typeNames`; null where there is no such table. */
   readonly typesThere: (entity: NamedEntity) => Promise<ReadonlyMap<string, string> | null>;
   /** Rows that a brief examination counts at most: a larger table only has to have as many. Null: counting is quick. */
   readonly mostCounted: number | null;
@@ -192,11 +203,16 @@ async function writeChanges({ changes }: EntityRows, stage: Stage): Promise<Writ
 }
 
 /** As `CREATE TABLE` has them. */
-export function columnsSql(shape: TableShape, textType: string): string {
-  const typeOf = (type: string): string => (type === 'text' ? textType : type);
+export function columnsSql(shape: TableShape, names: TypeNames, separator = ', '): string {
   return columnsOf(shape)
-    .map(({ name, type, isRequired }) => `${quoted(name)} ${typeOf(type)}${isRequired ? ' NOT NULL' : ''}`)
-    .join(', ');
+    .map(({ name, type, isRequired }) => {
+      return `${quoted(name)} ${typeName(type, names)}${isRequired ? ' NOT NULL' : ''}`;
+    })
+    .join(separator);
+}
+
+export function typeName(type: string, names: TypeNames): string {
+  return (names as Readonly<Record<string, string | undefined>>)[type] ?? type;
 }
 
 /** Quoted, in the order of a row. */
@@ -206,21 +222,21 @@ export function namesOf(shape: TableShape): readonly string[] {
 
 /** Makes or changes the table as planned. */
 async function shapeTable(change: TableChange, plan: TablePlan, entity: PlannedEntity): Promise<void> {
-  const { db, textType } = change;
+  const { db, typeNames } = change;
   const { kind } = plan;
   const table = change.sqlName(entity);
   await change.reshape(plan, entity, async () => {
     if (kind === 'replace') await db.run(`DROP TABLE IF EXISTS ${table}`);
     if (kind === 'make' || kind === 'replace') {
-      await db.run(`CREATE TABLE ${table} (${columnsSql(entity, textType)})`);
+      await db.run(`CREATE TABLE ${table} (${columnsSql(entity, typeNames)})`);
       return;
     }
     for (const name of plan.dropped) {
       await db.run(`ALTER TABLE ${table} DROP COLUMN IF EXISTS ${quoted(name)}`);
     }
-    for (const { name, type } of plan.added) {
-      const sqlType = type === 'string' ? textType : binaryType[type];
-      await db.run(`ALTER TABLE ${table} ADD COLUMN ${quoted(name)} ${sqlType}`);
+    for (const column of plan.added) {
+      const type = typeName(databaseType(column), typeNames);
+      await db.run(`ALTER TABLE ${table} ADD COLUMN ${quoted(column.name)} ${type}`);
     }
   });
 }
@@ -347,7 +363,7 @@ interface KnownTable extends NamedEntity {
   readonly deletedRows: number;
 }
 
-type Column = Pick<PublishedColumn, 'name' | 'type'>;
+type Column = Pick<PublishedColumn, 'name' | 'type' | 'as'>;
 
 type GivenShape = ReturnType<typeof givenShape>;
 
@@ -378,7 +394,8 @@ async function shapeProblem(tables: TargetTables, entity: NamedEntity, given: Gi
   for (const { name, type } of columnsOf(given)) {
     const found = there.get(name);
     if (found === undefined) return `has lost its column ${name}`;
-    if (found !== type) return `has ${found} in column ${name}, which should be ${type}`;
+    const should = type === 'text' ? type : typeName(type, tables.typeNames);
+    if (found !== should) return `has ${found} in column ${name}, which should be ${should}`;
   }
   return (await tables.isKeyed(entity, given.key)) ? null : 'has lost the unique index on its key';
 }
@@ -503,7 +520,7 @@ async function planTable(tables: TableChange, wanted: Wanted): Promise<TablePlan
 
 /** The columns alone, as `_published_tables` has them. */
 function typed(columns: readonly Column[]): readonly Column[] {
-  return columns.map(({ name, type }) => ({ name, type }));
+  return columns.map(({ name, type, as }) => ({ name, type, ...(as === undefined ? {} : { as }) }));
 }
 
 /**
@@ -511,11 +528,11 @@ function typed(columns: readonly Column[]): readonly Column[] {
  * that left with an earlier generation, and is empty.
  */
 function columnChange(had: GivenShape, { columns, key }: Wanted) {
-  const wanted = new Map(columns.map(({ name, type }) => [name, type]));
+  const wanted = new Map(typed(columns).map((column) => [column.name, column]));
   /** With the types that they should have. */
-  const kept = had.columns.flatMap(({ name, type }) => {
-    const needed = wanted.get(name) ?? type;
-    return binaryType[needed] === binaryType[type] || key.includes(name) ? [{ name, type: needed }] : [];
+  const kept = had.columns.flatMap((column) => {
+    const needed = wanted.get(column.name) ?? column;
+    return databaseType(needed) === databaseType(column) || key.includes(column.name) ? [needed] : [];
   });
   const names = new Set(kept.map(({ name }) => name));
   return {

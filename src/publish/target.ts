@@ -4,6 +4,7 @@ import type { ConnectorName, EntityName } from '../core/names.ts';
 import type { EntityTable } from '../core/records.ts';
 import type { StoredRecord } from '../sinks/readings.ts';
 import type { Manifest, PublishedColumn, PublishedEntity, StoredManifest } from './manifest.ts';
+import type { ColumnKind } from './typed-columns.ts';
 
 /**
  * A place that publications go to. Rejects with `SyncError` TARGET_FAILED, and TARGET_INCOMPATIBLE where something else
@@ -63,6 +64,8 @@ export interface PlannedEntity extends Omit<
   /** As it is stored; its columns are those of `columns`, in the same order. */
   readonly table: EntityTable;
   readonly columns: readonly PublishedColumn[];
+  /** How columns with `as` are read, by their fields. */
+  readonly kinds: ReadonlyMap<string, ColumnKind>;
   /** Rows of earlier publications no longer count. */
   readonly isNewGeneration: boolean;
 }

@@ -46,6 +46,11 @@ const publishing = {
       typeof when === 'string' ? { kind: when } : { kind: 'every' as const, everyMs: when.every },
     )
     .prefault('after-sync'),
+  // `text`: columns have the types of the sink.
+  times: z.enum(['typed', 'text']).default('typed').meta({
+    description:
+      'Times, dates, decimals and JSON as types of the target, or as texts; files of jsonl and csv have texts',
+  }),
   snapshotEvery: orNull(duration()),
   keep: orNull(duration()).meta({
     description: 'How long an older publication can be read; default: without limit',
@@ -137,5 +142,5 @@ export function buildPublishPlace(name: string, file: PlaceOf<PublishFile>, fold
 }
 
 type PlaceOf<Target> = Target extends unknown
-  ? Omit<Target, 'connectors' | 'when' | 'snapshotEveryMs' | 'keepMs'>
+  ? Omit<Target, 'connectors' | 'when' | 'times' | 'snapshotEveryMs' | 'keepMs'>
   : never;

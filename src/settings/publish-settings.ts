@@ -32,13 +32,14 @@ export function buildPublish(
     if (publishCommands.includes(name)) {
       note(at, `expected another name: "publish ${name}" is a command`);
     }
-    const { connectors, when, snapshotEveryMs, keepMs, ...written } = target;
+    const { connectors, when, times, snapshotEveryMs, keepMs, ...written } = target;
     const place = buildPublishPlace(name, written, known.folder, note);
     targets.set(name, {
       ...place,
       name,
       connectors: connectorsOf(connectors, known, at, note),
       when,
+      times,
       snapshotEveryMs,
       keepMs,
     });

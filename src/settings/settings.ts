@@ -93,7 +93,7 @@ export type NoticeKind = (typeof noticeKinds)[number];
 export type PublishPlace = Frozen<ReturnType<typeof buildPublishPlace>>;
 /** A target of `publish`. */
 export type PublishSettings = PublishPlace &
-  Frozen<Pick<PublishFile, 'when' | 'snapshotEveryMs' | 'keepMs'>> & {
+  Frozen<Pick<PublishFile, 'when' | 'times' | 'snapshotEveryMs' | 'keepMs'>> & {
     readonly name: string;
     /** Connectors of one sink, because a publication shows one state of it. Not empty. */
     readonly connectors: readonly ConnectorSettings[];

@@ -116,6 +116,7 @@ describe.each(tried)(
             name: 'desk',
             connectors,
             when,
+            times: 'text',
             snapshotEveryMs: null,
             keepMs: null,
           };

@@ -73,6 +73,7 @@ describe('the plan of a publication', () => {
         through: 10,
         asOf,
         run: run1,
+        kinds: new Map(),
         isNewGeneration: true,
         table: null,
         columns: null,

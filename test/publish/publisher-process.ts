@@ -34,6 +34,7 @@ const settings: PublishSettings = {
   name: 'desk',
   connectors,
   when: { kind: 'by-hand' },
+  times: 'text',
   snapshotEveryMs: null,
   keepMs: null,
 };

@@ -42,7 +42,7 @@ const targets = (postgresUrl: string): string =>
   })
     .map(
       ([name, place]) =>
-        `  ${name}: { ${place}, when: by-hand, connectors: [${schemaConnectors.join(', ')}] }\n`,
+        `  ${name}: { ${place}, times: text, when: by-hand, connectors: [${schemaConnectors.join(', ')}] }\n`,
     )
     .join('');
 

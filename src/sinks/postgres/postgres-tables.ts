@@ -342,6 +342,8 @@ const derivedTypes: Readonly<Record<DerivedKind, string>> = {
   timestamp: 'timestamp with time zone',
   unix: 'timestamp with time zone',
   unixMs: 'timestamp with time zone',
+  date: 'date',
+  decimal: 'numeric',
 };
 
 /** A number as JSON writes it, of a size that a cast can take. */
@@ -367,11 +369,15 @@ function convertText(text: string, as: Exclude<DerivedKind, 'texts'>): string {
     case 'timestamp':
       return `CASE WHEN ${text} ~ ${isTime} THEN CASE
         WHEN substr(${text}, 9, 2)::integer <= extract(day FROM (substr(${text}, 1, 7) || '-01')::date + interval '1 month -1 day')
-        THEN (replace(${text}, ',', '.') || CASE WHEN ${text} ~ '.{16}.*([ZzCT]|[+-].{2,5})$' THEN '' ELSE ' UTC' END)::timestamptz END END`;
+        THEN (regexp_replace(replace(${text}, ',', '.'), '(\\.[0-9]{6})[0-9]+', '\\1') || CASE WHEN ${text} ~ '.{16}.*([ZzCT]|[+-].{2,5})$' THEN '' ELSE ' UTC' END)::timestamptz END END`;
     case 'unix':
       return fromSeconds(numeric);
     case 'unixMs':
       return fromSeconds(`${numeric} / 1000`);
+    case 'date':
+      return `CASE WHEN length(${text}) = 10 THEN (${convertText(text, 'timestamp')} AT TIME ZONE 'UTC')::date END`;
+    case 'decimal':
+      return numeric;
   }
 }
 

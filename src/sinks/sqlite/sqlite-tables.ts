@@ -320,6 +320,9 @@ const converted: Readonly<Record<Exclude<DerivedKind, 'texts' | 'timestamp'>, st
   boolean: "CASE WHEN v IN ('true', 1, '1') THEN 1 WHEN v IN ('false', 0, '0') THEN 0 END",
   unix: seconds(number),
   unixMs: seconds(`(${number}) / 1000.0`),
+  date: "CASE WHEN v GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]' AND v NOT GLOB '0000*' AND strftime('%Y-%m-%d', v) = v THEN v END",
+  // As text, because SQLite would make a double of it.
+  decimal: `CASE WHEN (${number}) IS NOT NULL THEN CAST(v AS TEXT) END`,
 };
 
 /**

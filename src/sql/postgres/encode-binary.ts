@@ -1,18 +1,34 @@
 export type BinaryType =
-  'text' | 'json' | 'integer' | 'bigint' | 'double precision' | 'boolean' | 'bytea' | 'timestamptz';
-/** Booleans are 0 and 1, instants their texts. */
+  | 'text'
+  | 'json'
+  | 'jsonb'
+  | 'integer'
+  | 'bigint'
+  | 'double precision'
+  | 'boolean'
+  | 'bytea'
+  | 'timestamptz'
+  | 'date'
+  | 'numeric';
+/**
+ * Booleans are 0 and 1, instants their texts or microseconds since 1970, dates days since then, and a `numeric` is a
+ * whole number of billionths.
+ */
 export type BinaryValue = string | number | bigint | Buffer | null;
 
 /** The server's numbers of these types. */
 const oids: Readonly<Record<BinaryType, number>> = {
   text: 25,
   json: 114,
+  jsonb: 3802,
   integer: 23,
   bigint: 20,
   'double precision': 701,
   boolean: 16,
   bytea: 17,
   timestamptz: 1184,
+  date: 1082,
+  numeric: 1700,
 };
 
 const chunkBytes = 64 * 1024;
@@ -46,6 +62,9 @@ export function encodeArray(type: BinaryType, values: readonly BinaryValue[]): B
 /** Milliseconds of 2000-01-01, from which the server counts. */
 const epochMs = Date.UTC(2000, 0, 1);
 const high = 2 ** 32;
+const jsonbVersion = Buffer.from([1]);
+/** The sign of a `numeric`. */
+const negative = 0x4000;
 
 class Bytes {
   #buffer = Buffer.alloc(0);
@@ -94,17 +113,44 @@ class Bytes {
       this.int32(1);
       this.#makeRoom(1);
       this.length = this.#buffer.writeInt8(Number(value) === 0 ? 0 : 1, this.length);
-    } else if (type === 'integer') {
+    } else if (type === 'jsonb') {
+      this.int32(1 + Buffer.byteLength(String(value)));
+      this.raw(jsonbVersion);
+      this.raw(Buffer.from(String(value)));
+    } else if (type === 'integer' || type === 'date') {
       this.int32(4);
-      this.int32(Number(value));
+      this.int32(type === 'date' ? Number(value) - epochMs / 86_400_000 : Number(value));
+    } else if (type === 'numeric') {
+      this.#numeric(BigInt(String(value)));
     } else if (type === 'double precision') {
       this.int32(8);
       this.#makeRoom(8);
       this.length = this.#buffer.writeDoubleBE(Number(value), this.length);
     } else {
-      const integer = type === 'timestamptz' ? (Date.parse(String(value)) - epochMs) * 1_000 : value;
+      const integer =
+        type !== 'timestamptz'
+          ? value
+          : typeof value === 'bigint'
+            ? value - BigInt(epochMs) * 1_000n
+            : (Date.parse(String(value)) - epochMs) * 1_000;
       this.#int64(typeof integer === 'bigint' ? integer : Number(integer));
     }
+  }
+
+  /** Groups of four decimal digits, three of them after the point. */
+  #numeric(billionths: bigint): void {
+    const all = String(billionths).replace('-', '').padStart(13, '0');
+    const digits = `${all}000`.padStart(4 * Math.ceil((all.length + 3) / 4), '0');
+    const groups = (digits.match(/\d{4}/g) ?? []).map(Number);
+    const first = groups.findIndex((group) => group !== 0);
+    const used = first === -1 ? [] : groups.slice(first, groups.findLastIndex((group) => group !== 0) + 1);
+    const shown = 9 - (/0{0,9}$/.exec(all)?.[0].length ?? 0);
+    this.int32(8 + 2 * used.length);
+    this.int16(used.length);
+    this.int16(first === -1 ? 0 : groups.length - 4 - first);
+    this.int16(billionths < 0n ? negative : 0);
+    this.int16(shown);
+    for (const group of used) this.int16(group);
   }
 
   /** Lone surrogates, which UTF-8 has no bytes for, become U+FFFD. */

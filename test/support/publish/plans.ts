@@ -26,8 +26,15 @@ export const storedMembers: StoredEntity = {
   tableId: 'table-1',
   asOf,
   isColliding: false,
+  kinds: new Map(),
 };
-export const storedLists: StoredEntity = { table: listsTable, tableId: 'table-2', asOf, isColliding: false };
+export const storedLists: StoredEntity = {
+  table: listsTable,
+  tableId: 'table-2',
+  asOf,
+  isColliding: false,
+  kinds: new Map(),
+};
 
 export function stored(change: Partial<StoredConnector> = {}): StoredConnector {
   return {
@@ -45,6 +52,7 @@ export function stored(change: Partial<StoredConnector> = {}): StoredConnector {
 const noWishes = {
   target: 'lake',
   layout: '{entity}.parquet' as string | null,
+  isTyped: true,
   isNewGenerationAsked: false,
   snapshot: null as 'asked' | 'due' | null,
 };
@@ -70,7 +78,7 @@ export function publish(
 ) {
   const { publication, entities, unchanged } = plan(newest, connector, wishes);
   const written = entities.map(({ planned, hasSnapshot }): PublishedEntity => {
-    const { table: _table, isNewGeneration: _isNew, ...described } = planned;
+    const { table: _table, isNewGeneration: _isNew, kinds: _kinds, ...described } = planned;
     return {
       ...described,
       upserts: 1,

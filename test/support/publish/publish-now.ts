@@ -12,7 +12,7 @@ export async function publishNow(
   more: Partial<PublishRequest> = {},
 ): Promise<PublishEnd> {
   return await publishOnce(target, {
-    settings: { name: 'lake', snapshotEveryMs: null, keepMs: null, ...settings },
+    settings: { name: 'lake', times: 'text', snapshotEveryMs: null, keepMs: null, ...settings },
     isSnapshotAsked: false,
     isNewGenerationAsked: false,
     by: { program: 'connector-sync test', host: 'here' },
@@ -28,6 +28,8 @@ export function connectorOf(
   sink: SinkOptions,
   history: { readonly keepMs: number | null } | null = null,
 ): ConnectorSettings {
-  const entities = new Map([[members, { table: membersTable, explodedTable: opensTable, history }]]);
+  const entities = new Map([
+    [members, { table: membersTable, explodedTable: opensTable, derived: [], incremental: null, history }],
+  ]);
   return { name: news, sink, entities, definition: { entities } } as unknown as ConnectorSettings;
 }

@@ -100,6 +100,7 @@ export function openPublishWorld() {
   const settings = (change: Partial<PublishRequest['settings']> = {}): PublishRequest['settings'] => ({
     name: 'lake',
     connectors: [connectorOf(sink)],
+    times: 'text',
     snapshotEveryMs: null,
     keepMs: null,
     ...change,

@@ -140,7 +140,7 @@ export async function publishModel(
   const entities: Manifest['entities'][number][] = [];
   for (const entity of model.entities.values()) {
     const planned = planOf(entity, newest?.manifest ?? null, number, model.seq);
-    const { table, isNewGeneration, ...published } = planned;
+    const { table, isNewGeneration, kinds: _kinds, ...published } = planned;
     const written = await publication.write(planned, rowsOf(entity, planned, target.layout !== null));
     void table;
     void isNewGeneration;
@@ -185,6 +185,7 @@ function planOf(
     asOf: null,
     run: null,
     table: tableOf({ entity, columns, key }),
+    kinds: new Map(),
     isNewGeneration,
   };
 }
