@@ -21,9 +21,17 @@ describe('definitions list', () => {
     expect(code).toBe(0);
     expect(stdout).toBe(
       `name              title             entities  is read
+calendly          Calendly                 4  directly or by the API
+chargebee         Chargebee                9  directly or by the API
 document-library  Document library         3  by the API
 email-marketing   Email marketing         12  directly or by the API
+freshdesk         Freshdesk                6  directly or by the API
+github            GitHub                   5  directly or by the API
+pipedrive         Pipedrive               11  directly or by the API
+stripe            Stripe                  14  directly or by the API
+woocommerce       WooCommerce              6  directly or by the API
 workspace-notes   Workspace notes          5  directly or by the API
+zendesk           Zendesk                  6  directly or by the API
 `,
     );
   });
@@ -49,9 +57,17 @@ connectors:
     expect(jsonLines(await run('--json'))).toMatchObject([
       {
         definitions: [
+          { name: 'calendly' },
+          { name: 'chargebee' },
           { name: 'document-library', isDirect: false, connectors: [] },
           { name: 'email-marketing', aliases: ['Mailchimp'] },
+          { name: 'freshdesk' },
+          { name: 'github' },
+          { name: 'pipedrive' },
+          { name: 'stripe' },
+          { name: 'woocommerce' },
           { name: 'workspace-notes' },
+          { name: 'zendesk' },
           { name: 'help-desk', entities: ['tickets'], isDirect: true, connectors: ['mine'] },
         ],
       },
@@ -85,7 +101,7 @@ fields
   });
 
   it('fits into 80 columns, whatever the definition', async ({ folder }) => {
-    for (const name of ['document-library', 'email-marketing', 'workspace-notes']) {
+    for (const name of ['document-library', 'email-marketing', 'workspace-notes', 'stripe', 'zendesk']) {
       const { code, stdout } = await callCli(['definitions', 'show', name], { cwd: folder, columns: 80 });
       expect(code).toBe(0);
       expect(stdout.split('\n').filter((line) => displayWidth(line) > 80)).toEqual([]);
@@ -105,10 +121,11 @@ fields
       code: 2,
       stderr: 'Error: help-desk has no entity "tikets"; did you mean "tickets"?\n',
     });
-    expect(await run('help-desk')).toMatchObject({
+    expect(await run('unknown')).toMatchObject({
       code: 2,
-      stderr:
-        'Error: There is no definition "help-desk"; known are document-library, email-marketing, workspace-notes, or give the path of a file.\n',
+      stderr: expect.stringMatching(
+        /^Error: There is no definition "unknown"; known are calendly, .*, or give the path of a file\.\n$/,
+      ) as string,
     });
   });
 });

@@ -38,9 +38,17 @@ describe('load definitions', () => {
     it('reads the definitions of several folders, by name', () => {
       const definitions = loadDefinitions([builtInDefinitionsFolder, fixtures]);
       expect([...definitions.keys()]).toEqual([
+        'calendly',
+        'chargebee',
         'document-library',
         'email-marketing',
+        'freshdesk',
+        'github',
+        'pipedrive',
+        'stripe',
+        'woocommerce',
         'workspace-notes',
+        'zendesk',
         'issue-tracker',
       ]);
     });

@@ -18,7 +18,7 @@ import { writePrivateFile } from '../output/write-files.ts';
 const options = {
   '--base-url <url>': 'address of the API (default: taken from $CONNECTOR_API_URL when it runs)',
   '--direct <service...>':
-    'read services themselves, without an API: mailchimp, notion, or a definition file',
+    'read services themselves, without an API, such as mailchimp, stripe, or a definition file',
   '--workspace <name>': { text: 'workspace in which the connectors are looked up', default: 'default' },
   '--sink <type>': { text: 'sqlite, jsonl or postgres', default: 'sqlite' },
 } as const;

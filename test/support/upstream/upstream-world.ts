@@ -10,6 +10,7 @@ import type { SampleAccount, SampleSize } from '../../../src/sample/sample-accou
 import { type RevisingAccount, revisingAccount } from '../revising-account.ts';
 import { sampleSeed } from '../sample-service.ts';
 import { sampleTruth, type TruthRecord } from '../sample-truth.ts';
+import { type ReadyService, startReadyService } from '../ready/ready-service.ts';
 import { type FakeDesk, startFakeDesk } from './desk.ts';
 import type { FakeServer } from './fake-server.ts';
 import { startFakeMailchimp } from './mailchimp.ts';
@@ -78,6 +79,18 @@ export async function deskWorld(
     ],
     identity: fake.accountId,
     truth: (entity) => fake.rows(entity).map((record) => ({ record, params: {} })),
+  });
+}
+
+/** The made-up service of a definition that comes with the program. */
+export async function readyWorld(service: ReadyService) {
+  const fake = await startReadyService(service);
+  return worldOf(fake, {
+    file: path.join(builtInDefinitionsFolder, `${service.name}.yaml`),
+    as: `my-${service.name}`,
+    credentials: [service.signIn],
+    identity: service.identity,
+    truth: (kind) => fake.rowsOf(kind),
   });
 }
 
