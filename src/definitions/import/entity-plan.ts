@@ -64,7 +64,7 @@ function planEntity(
   const reason = refusedAlways(list) ?? (mode === 'hosted' ? refusedHosted(list) : refusedDirect(list));
   if (reason !== null) return refused(reason);
   const found = inferPaging(list, schemas);
-  if (found.kind === 'refused') return refused(found.why);
+  if (typeof found === 'string') return refused(found);
   const { paging } = found;
   const unread = mode === 'hosted' ? unreadPaging(paging) : null;
   if (unread !== null) return refused(unread);
@@ -219,21 +219,17 @@ export function judgeEntities(mode: ModeName, sources: Sources): ReadonlyMap<str
   const found = new Map<string, Outcome<EntityPlan>>();
   const open = new Set<string>();
   const listByEntity = new Map(sources.listings.map((list) => [list.entity, list]));
-  const requests = sources.listings.map((list) => ({ entity: list.entity, request: requestText(list) }));
+  const requestByEntity = new Map(sources.listings.map((list) => [list.entity, requestText(list)]));
   const judge = (list: Operation): Outcome<EntityPlan> => {
     const { entity } = list;
     const known = found.get(entity);
     if (known !== undefined) return known;
     open.add(entity);
-    const request = requestText(list);
-    const other = requests.find((one) => one.entity !== entity && one.request === request);
+    const request = requestByEntity.get(entity);
+    const [other] = [...requestByEntity].find(([name, one]) => name !== entity && one === request) ?? [];
+    const why = `its request is that of ${other}: both would have the same records`;
     const outcome: Outcome<EntityPlan> =
-      other === undefined
-        ? planEntity(list, mode, sources, parentOf)
-        : {
-            kind: 'refused',
-            why: `its request is that of ${other.entity}: both would have the same records`,
-          };
+      other === undefined ? planEntity(list, mode, sources, parentOf) : { kind: 'refused', why };
     open.delete(entity);
     found.set(entity, outcome);
     return outcome;
@@ -251,10 +247,7 @@ export function judgeEntities(mode: ModeName, sources: Sources): ReadonlyMap<str
   return found;
 }
 
-function asParent(
-  { entity, fields, injected, key, parents, list, fixed }: EntityPlan,
-  schemas: Schemas,
-): KnownParent {
+function asParent({ entity, fields, injected, key, parents, list, fixed }: EntityPlan, schemas: Schemas) {
   const own = fields.flatMap(({ name, type, schema }): readonly (readonly [string, FieldType])[] => [
     [name, type],
     ...[...schemas.properties(schema)].map(
@@ -268,8 +261,10 @@ function asParent(
     .map(({ name }): readonly [string, string] => [name, name]);
   return {
     entity,
-    fields: columns,
+    /** Columns and their types, injected ones and members of objects (`attributes.code`) too. */
+    fields: columns as ReadonlyMap<string, FieldType>,
     columnBySent: new Map(fields.map(({ sent, name }) => [sent, name])),
+    /** Column by the list parameter whose value it holds. */
     columnByParam: new Map([...same, ...byParam]),
     key,
   };
@@ -325,19 +320,8 @@ function findParents(
   return { found: [...links.values()], missing: [...missing], asked, refused };
 }
 
-type ParentFile = EntityFile['parents'][number];
-
 /** Facts about a parent in the definition that its children need. */
-interface KnownParent {
-  readonly entity: string;
-  /** Columns of the parent and their types, injected ones and members of objects (`attributes.code`) too. */
-  readonly fields: ReadonlyMap<string, FieldType>;
-  /** Column by the name that the service gives the field. */
-  readonly columnBySent: ReadonlyMap<string, string>;
-  /** Column by the list parameter whose value it holds. */
-  readonly columnByParam: ReadonlyMap<string, string>;
-  readonly key: readonly string[];
-}
+type KnownParent = ReturnType<typeof asParent>;
 
 /** One way to find the listings of an entity. */
 interface ParentLink {
@@ -346,7 +330,7 @@ interface ParentLink {
   readonly params: ReadonlyMap<string, string>;
   /** Parameters whose values rows do not have yet: parameter and the column it fills. */
   readonly inject: ReadonlyMap<string, string>;
-  readonly when: ParentFile['when'];
+  readonly when: EntityFile['parents'][number]['when'];
 }
 
 /** A place to look for the values of a parameter; `field`: null: the parent's key. */
@@ -381,13 +365,7 @@ function linkParent(
   open: readonly Parameter[],
   others: readonly Candidate[],
   ownFields: ReadonlyMap<string, FieldType>,
-):
-  | {
-      readonly link: ParentLink;
-      readonly unresolved: readonly Parameter[];
-      readonly asked: readonly string[];
-    }
-  | string {
+) {
   const params = new Map<string, string>();
   const fromAbove = new Set(parent.columnByParam.values());
   const [onlyKey, ...moreKeys] = parent.key.filter((part) => !fromAbove.has(part));
@@ -421,7 +399,11 @@ function linkParent(
     if (target === null) return `the parameter ${name} would hide a field of the record with this name`;
     if (target !== '') inject.set(name, target);
   }
-  return { link: { parent, params, inject, when: conditions(when, parent) }, unresolved, asked };
+  const listed = when === null ? undefined : parent.columnBySent.get(when.field);
+  const conditions: ParentLink['when'] =
+    when === null || listed === undefined ? [] : [{ kind: 'in', field: listed, values: [...when.values] }];
+  const link: ParentLink = { parent, params, inject, when: conditions };
+  return { link, unresolved, asked };
 }
 
 /** The column with the name that the service gives a field, or the member of an object with that name. */
@@ -442,11 +424,6 @@ function injectedColumn(
   if (plain !== null && plain !== 'id' && own.get(plain) === type) return '';
   const named = columnName(`${singular(parent)}_${param === 'id' ? 'id' : param}`);
   return named === null || own.has(named) ? null : named;
-}
-
-function conditions(when: Relationship['when'], { columnBySent }: KnownParent): ParentFile['when'] {
-  const field = when === null ? undefined : columnBySent.get(when.field);
-  return when === null || field === undefined ? [] : [{ kind: 'in', field, values: [...when.values] }];
 }
 
 /** The reason why an operation cannot be a listing of a definition, whatever a person writes. */
@@ -504,21 +481,13 @@ function refusedDirect(list: Operation): string | null {
 }
 
 /** A field of a record, as the service names it and as a column can. */
-interface Field {
-  readonly sent: string;
-  readonly name: string;
-  readonly type: FieldType;
-  readonly schema: JsonObject;
-  /** The file says that every record has it. */
-  readonly isRequired: boolean;
-  readonly isNullable: boolean;
-}
+type Field = ReturnType<typeof fieldsOf>[number];
 
 /** A file that declares more is a mistake, or hostile. */
 const mostFields = 1_000;
 
 /** The fields that the file gives a record, as far as a column can be named after them. */
-export function fieldsOf(record: JsonObject, schemas: Schemas): readonly Field[] {
+export function fieldsOf(record: JsonObject, schemas: Schemas) {
   const required = schemas.required(record);
   const properties = new Map([...schemas.properties(record)].slice(0, mostFields));
   const taken = new Set<string>();
@@ -527,6 +496,7 @@ export function fieldsOf(record: JsonObject, schemas: Schemas): readonly Field[]
     // A field that has its name already keeps it.
     if (name === null || taken.has(name) || (name !== sent && properties.has(name))) return [];
     taken.add(name);
+    // Required: the file says that every record has it.
     const [isRequired, isNullable] = [required.has(sent), schemas.kinds(schema).has('null')];
     return [{ sent, name, type: schemas.typeOf(schema), schema, isRequired, isNullable }];
   });

@@ -6,16 +6,7 @@ import { listIn, objectIn, oneLine, partIn, prefix, textIn, wordsOf, type Schema
 export type Operation = ReturnType<typeof readOperation>;
 
 /** The place of the records in an answer. */
-interface RecordPlace {
-  /** Names to the array, or to the one object; empty: the answer is it. */
-  readonly path: readonly string[];
-  /** Names within an element of the array to its record. */
-  readonly wrapped: readonly string[];
-  /** The answer holds one object in place of an array. */
-  readonly isOne: boolean;
-  /** Schema of a record. */
-  readonly record: JsonObject;
-}
+type RecordPlace = ReturnType<typeof recordPlaces>[number];
 
 interface RawOperation {
   readonly path: string;
@@ -107,11 +98,15 @@ const mostLevels = 3;
 const mostPlaces = 20;
 
 /** The answer itself, or the arrays of objects in it; once a level has some, deeper arrays belong to records. */
-export function recordPlaces(answer: JsonObject, schemas: Schemas): readonly RecordPlace[] {
-  const place = (path: readonly string[], found: JsonObject): RecordPlace => ({
+export function recordPlaces(answer: JsonObject, schemas: Schemas) {
+  const place = (path: readonly string[], found: JsonObject) => ({
+    /** Names to the array, or to the one object; empty: the answer is it. */
     path,
-    wrapped: [],
+    /** Names within an element of the array to its record. */
+    wrapped: [] as readonly string[],
+    /** The answer holds one object in place of an array. */
     isOne: false,
+    /** Schema of a record. */
     record: schemas.items(found),
   });
   if (schemas.typeOf(answer) === 'array') return [place([], answer)];
@@ -149,27 +144,9 @@ function readMetadata(extractor: JsonObject): ReadonlyMap<string, PlaceFile> {
   );
 }
 
-export interface Parameter {
-  /** The name in a definition. */
-  readonly name: string;
-  /** The name that the service uses: `page[cursor]`. */
-  readonly sent: string;
-  readonly place: 'query' | 'path' | 'header' | 'body';
-  readonly type: 'string' | 'integer' | 'number' | 'boolean' | 'object' | 'array';
-  readonly isRequired: boolean;
-  readonly schema: JsonObject;
-  readonly description: string;
-  /** Undefined where the file gives none. An object without one has the defaults of its members. */
-  readonly fallback: JsonValue | undefined;
-  /** How an array is written in a query. */
-  readonly list: 'comma' | 'repeat';
-  /** An object spread over a query: `created[gte]=1`. */
-  readonly isSpread: boolean;
-  /** An API fills it from the connector's settings. */
-  readonly isFilled: boolean;
-}
+export type Parameter = ReturnType<typeof readParameter>;
 
-function readParameter(param: JsonObject, schemas: Schemas): Parameter {
+function readParameter(param: JsonObject, schemas: Schemas) {
   const sent = textIn(param, 'name') ?? '';
   const schema = schemas.resolve(partIn(param, 'schema'));
   const stated = textIn(param, 'in');
@@ -177,18 +154,24 @@ function readParameter(param: JsonObject, schemas: Schemas): Parameter {
   const isFilled = partIn(param, `${prefix}param-config-inject`) !== undefined;
   const type = schemas.typeOf(schema);
   return {
+    /** The name in a definition. */
     name: declarable(sent),
+    /** The name that the service uses: `page[cursor]`. */
     sent,
     place,
     type: type === 'any' ? 'string' : type,
     isRequired: place === 'path' || partIn(param, 'required') === true,
     schema,
     description: oneLine(textIn(param, 'description') ?? textIn(schema, 'description') ?? '', 1000),
+    /** Undefined where the file gives none. An object without one has the defaults of its members. */
     fallback: isFilled ? undefined : fallbackOf(schemas, schema),
+    /** How an array is written in a query. */
     list: partIn(param, 'explode') === false ? 'comma' : 'repeat',
+    /** An object spread over a query: `created[gte]=1`. */
     isSpread: textIn(param, 'style') === 'deepObject',
+    /** An API fills it from the connector's settings. */
     isFilled,
-  };
+  } as const;
 }
 
 const paramName = /^[A-Za-z$][A-Za-z0-9_.$[\]-]{0,63}$/;
@@ -247,13 +230,12 @@ function requestBodyOf(body: JsonObject, schemas: Schemas) {
   const params = [...schemas.properties(schema)].map(([name, property]) =>
     readParameter({ name, in: 'body', schema: property, required: required.has(name) }, schemas),
   );
-  const nested = params.find(({ schema: one }) => hidesDefaults(schemas, one));
+  // Defaults in the elements of an array have no place in a request.
+  const nested = params.find(
+    (one) =>
+      partIn(one.schema, 'default') === undefined &&
+      fallbackOf(schemas, schemas.items(one.schema)) !== undefined,
+  );
   const problem = nested === undefined ? null : `its body has defaults within the elements of ${nested.name}`;
   return { params, problem };
-}
-
-/** Defaults in the elements of an array have no place in a request. */
-function hidesDefaults(schemas: Schemas, schema: JsonObject): boolean {
-  const items = schemas.items(schema);
-  return partIn(schema, 'default') === undefined && fallbackOf(schemas, items) !== undefined;
 }

@@ -37,10 +37,11 @@ export type Paging = {
   | { readonly kind: 'single'; readonly more: AnswerValue | null }
 );
 
-/** `open`: a text that tells a person what to write instead, where the paging is a guess; null: the file proves it. */
-type PagingFound =
-  | { readonly kind: 'found'; readonly paging: Paging; readonly open: string | null }
-  | { readonly kind: 'refused'; readonly why: string };
+/**
+ * `open`: a text that tells a person what to write instead, where the paging is a guess; null: the file proves it. A
+ * text says why the listing cannot be read.
+ */
+type PagingFound = { readonly paging: Paging; readonly open: string | null } | string;
 
 const tokenParam =
   /^(?:(?:page|next|start|next page|continuation) )?(?:cursor|token|bookmark|marker|iterator)$|^(?:after|starting after|offset|start id)$/;
@@ -53,7 +54,7 @@ export function inferPaging(operation: Operation, schemas: Schemas): PagingFound
   const size = pageSize(operation);
   const total = values.find(({ role }) => role === 'total') ?? null;
   const shared = { size, total };
-  const found = (paging: Paging): PagingFound => ({ kind: 'found', paging, open: null });
+  const found = (paging: Paging): PagingFound => ({ paging, open: null });
   const counted = byNumber(operation, values, shared);
   if (operation.onePage !== null) {
     const reason = oneLine(operation.onePage);
@@ -114,10 +115,9 @@ function byToken(operation: Operation, values: readonly AnswerValue[], shared: S
   }
   const { param, token } = pair;
   if (/\bget ?start ?page ?token\b/i.test(param.description)) {
-    const why = `its first page needs a ${param.name} that another request gives: "${oneLine(param.description, 120)}"`;
-    return { kind: 'refused', why };
+    return `its first page needs a ${param.name} that another request gives: "${oneLine(param.description, 120)}"`;
   }
-  return { kind: 'found', paging: { ...shared, kind: 'token', param, token, more }, open: null };
+  return { paging: { ...shared, kind: 'token', param, token, more }, open: null };
 }
 
 /** A time, a choice or a credential is no position in a listing, whatever its name. */
@@ -197,7 +197,7 @@ function afterRecord(
   const { type, schema, description } = param;
   const isId = type === 'string' && schema['format'] === undefined && /\b(?:id|object)\b/i.test(description);
   const paging = { ...shared, kind: 'lastRecord', param, more } as const;
-  if (isId && isStarting(param)) return { kind: 'found', paging, open: null };
+  if (isId && isStarting(param)) return { paging, open: null };
   const why = `${param.name} could take the last record's id, but the file does not say so, and ${placeText(more)} says whether more follows`;
   return asGuess(paging, why);
 }
@@ -205,8 +205,7 @@ function afterRecord(
 function withoutEvidence(operation: Operation, values: readonly AnswerValue[], shared: Shared): PagingFound {
   const token = values.find(({ role }) => role === 'token') ?? flagIn(values);
   if (token !== undefined) {
-    const why = `its answers have ${placeText(token)}, and no parameter of the file asks for the next page`;
-    return { kind: 'refused', why: `page 1 only: ${why}` };
+    return `page 1 only: its answers have ${placeText(token)}, and no parameter of the file asks for the next page`;
   }
   const hints = operation.params.filter((param) => isTokenParam(param)).map(({ name }) => name);
   const { size } = shared;
@@ -222,8 +221,7 @@ function guessedSingle(values: readonly AnswerValue[], shared: Shared, open: str
 }
 
 function asGuess(paging: Paging, why: string): PagingFound {
-  const open = `write how it pages (docs/definition-format.md, Pagination), or keep it: ${why}`;
-  return { kind: 'found', paging, open };
+  return { paging, open: `write how it pages (docs/definition-format.md, Pagination), or keep it: ${why}` };
 }
 
 export function placeText({ place }: Pick<Told, 'place'>): string {

@@ -94,7 +94,7 @@ export function plainService({ opened, listings }: PlainFile, paths: readonly st
     schemes: plainSchemes(root, lists, schemas),
     operations,
     relationships: [],
-    failed: null,
+    failed: undefined,
     scoped: new Set(),
   };
 }

@@ -16,11 +16,8 @@ export interface OpenQuestion {
 /** Values that are sent with every call, by parameter. */
 export type FixedValues = ReadonlyMap<string, JsonValue>;
 
-/** A parameter whose value a person has to write, and why. */
-interface Asked {
-  readonly param: Parameter;
-  readonly why: string;
-}
+/** Parameters whose values a person has to write, and why. */
+type Asked = readonly { readonly param: Parameter; readonly why: string }[];
 
 /**
  * The values that are sent with every call, and the parameters that need a value for each listing: the required ones,
@@ -31,7 +28,7 @@ export function valuesSent(list: Operation, paging: Paging, mode: ModeName, { se
   const ofPaging = new Set([paging.size?.param.name, 'param' in paging ? paging.param?.name : undefined]);
   const fixed = new Map<string, JsonValue>();
   const open: Parameter[] = [];
-  const asked: Asked[] = [];
+  const asked: Asked[number][] = [];
   const isLinked = (name: string): boolean =>
     service.relationships.some(
       ({ child, parent, param }) => child === list.entity && parent !== child && param === name,
@@ -59,15 +56,13 @@ export function valuesSent(list: Operation, paging: Paging, mode: ModeName, { se
  */
 export function guessedValues(
   list: Operation,
-  asked: readonly Asked[],
+  asked: Asked,
   missing: readonly Parameter[],
 ): { readonly fixed: FixedValues; readonly open: readonly OpenQuestion[] } {
-  const values = [
-    ...missing.map((param): Asked => {
-      return { param, why: oneLine(param.description, 120) || 'nothing in the file fills it' };
-    }),
-    ...asked,
-  ];
+  const unfilled = missing.map((param) => {
+    return { param, why: oneLine(param.description, 120) || 'nothing in the file fills it' };
+  });
+  const values: Asked = [...unfilled, ...asked];
   const open = values.map(({ param: { name, isRequired, schema }, why }): OpenQuestion => {
     const choices = textsIn(schema, 'enum').slice(0, 12);
     const such = choices.length === 0 ? '' : ` (such as ${oneLine(choices.join(', '), 100)})`;
@@ -83,28 +78,11 @@ export function guessedValues(
 /** A value that the definition of the parameter permits; a person writes the right one. */
 function guessOf({ type, schema, fallback }: Parameter): JsonValue {
   if (fallback !== undefined && !isEmpty(fallback) && !holdsTemplate(fallback)) return fallback;
-  const [choice] = textsIn(schema, 'enum');
-  switch (type) {
-    case 'integer':
-    case 'number':
-      return Number.isSafeInteger(Number(choice)) ? Number(choice) : 0;
-    case 'boolean':
-      return true;
-    case 'array':
-      return [choice ?? 'todo'];
-    case 'object':
-      return {};
-    case 'string':
-      return choice ?? 'todo';
-  }
+  const [choice = 'todo'] = textsIn(schema, 'enum');
+  const number = Number.isSafeInteger(Number(choice)) ? Number(choice) : 0;
+  const guesses = { integer: number, number, boolean: true, array: [choice], object: {}, string: choice };
+  return guesses[type];
 }
-
-const opposites = new Map([
-  ['desc', 'asc'],
-  ['DESC', 'ASC'],
-  ['descending', 'ascending'],
-  ['DESCENDING', 'ASCENDING'],
-]);
 
 /**
  * Reverses a default that sorts with the newest first, unless the file names only other orders: a record that changes
@@ -112,7 +90,7 @@ const opposites = new Map([
  */
 function ascending(fallback: JsonValue, schema: JsonObject, schemas: Schemas): JsonValue {
   if (typeof fallback === 'string') {
-    const opposite = opposites.get(fallback) ?? fallback;
+    const opposite = fallback.replace(/^desc(?=(?:ending)?$)/, 'asc').replace(/^DESC(?=(?:ENDING)?$)/, 'ASC');
     const stated = textsIn(schema, 'enum');
     return stated.length === 0 || stated.includes(opposite) ? opposite : fallback;
   }
@@ -154,7 +132,9 @@ function leftOutBy(param: Parameter, list: Operation, { isPlain, schemas }: Serv
     if (sentence !== null) return `without it records are left out ("${oneLine(sentence, 200)}")`;
     if (!isPlain || isForm) return null;
     if (hides && /\b(?:include|show|with)\b/.test(words)) return 'by its name, records are hidden without it';
-    return choices.some(isWhole) ? 'one of its choices is all, so that it may not be sent by itself' : null;
+    return choices.some((choice) => whole.test(choice))
+      ? 'one of its choices is all, so that it may not be sent by itself'
+      : null;
   }
   const text = typeof fallback === 'string' ? fallback : JSON.stringify(fallback);
   if (holdsTemplate(fallback)) {
@@ -162,20 +142,19 @@ function leftOutBy(param: Parameter, list: Operation, { isPlain, schemas }: Serv
   }
   const unhides =
     fallback === true ? /\b(?:include|show|with|all)\b/ : /\b(?:only|exclude\w*|mine|skip|hide)\b/;
-  const isAll = isWhole(text) || (typeof fallback === 'boolean' && unhides.test(words));
-  const isChoice = isPlain || hides || (choices.length > 1 && choices.some(isWhole));
-  const isPart = (isChoice && !isAll && !isForm) || isDay(text, name) || /\blimit\s+\d/i.test(text);
+  const isAll = whole.test(text) || (typeof fallback === 'boolean' && unhides.test(words));
+  const isChoice = isPlain || hides || (choices.length > 1 && choices.some((choice) => whole.test(choice)));
+  const isPart =
+    (isChoice && !isAll && !isForm) ||
+    (aDay.test(text) && !/version|revision/i.test(name)) ||
+    /\blimit\s+\d/i.test(text);
   return isPart ? `its default (${oneLine(text, 100)}) may leave records out` : null;
 }
 
-/** A fixed day in a default leaves out older or newer records, and the file gives it as an example only. */
-function isDay(text: string, name: string): boolean {
-  return /\b(?:19|20)\d\d-[01]\d|\byear:(?:19|20)\d\d/.test(text) && !/version|revision/i.test(name);
-}
+const whole = /^(?:all|any)$/i;
 
-function isWhole(choice: string): boolean {
-  return /^(?:all|any)$/i.test(choice);
-}
+/** A fixed day in a default leaves out older or newer records, and the file gives it as an example only. */
+const aDay = /\b(?:19|20)\d\d-[01]\d|\byear:(?:19|20)\d\d/;
 
 /** Parameters that select the form of records, and not which of them are listed. */
 const form =

@@ -22,14 +22,7 @@ import {
 export type ServiceFile = ReturnType<typeof readServiceFile>;
 
 /** A parameter of one entity that holds a field of another one's records. */
-export interface Relationship {
-  readonly child: string;
-  readonly parent: string;
-  readonly param: string;
-  readonly field: string;
-  /** Only parents with one of these values have children; null: all have. */
-  readonly when: { readonly field: string; readonly values: readonly string[] } | null;
-}
+export type Relationship = ReturnType<typeof readRelationships>[number];
 
 /** A file that is no YAML has one in every line. */
 const mostProblems = 3;
@@ -155,29 +148,31 @@ function readOperations(root: JsonObject, schemas: Schemas): readonly Operation[
   );
 }
 
-function readRelationships(info: JsonObject): readonly Relationship[] {
+function readRelationships(info: JsonObject) {
   return listIn(info, `${prefix}entity-relationships`)
     .slice(0, mostOperations)
-    .flatMap((one): readonly Relationship[] => {
+    .flatMap((one) => {
       const child = textIn(one, 'source_entity');
       const parent = textIn(one, 'target_entity');
       const param = textIn(one, 'foreign_key');
       const field = textIn(one, 'target_key');
       if (child === null || parent === null || param === null || field === null) return [];
       const [filter] = Object.entries(objectIn(one, 'parent_record_filter'));
-      if (filter === undefined) return [{ child, parent, param, field, when: null }];
-      const values = (Array.isArray(filter[1]) ? filter[1] : [filter[1]]).map(String);
-      return [{ child, parent, param, field, when: { field: filter[0], values } }];
+      const values = (Array.isArray(filter?.[1]) ? filter[1] : [filter?.[1] ?? null]).map(String);
+      /** Only parents with one of these values have children; null: all have. */
+      const when = filter === undefined ? null : { field: filter[0], values };
+      return [{ child, parent, param, field, when }];
     });
 }
 
-/** Reads how an answer with status 200 reports an error: a field with this value, and the place of the error's name. */
-function readFailed(info: JsonObject, root: JsonObject) {
+/** An answer with status 200 that says by a field with this value that it is an error; undefined: there is none. */
+function readFailed(info: JsonObject, root: JsonObject): JsonObject | undefined {
   const check = Object.keys(info).length > 0 ? info : objectIn(root, `${prefix}response-error-check`);
-  const field = textIn(check, 'field');
+  const path = textIn(check, 'field');
   const is = partIn(check, 'on_value');
-  if (field === null || (typeof is !== 'boolean' && typeof is !== 'string')) return null;
-  return { field, is, message: textIn(check, 'message_field') };
+  const code = textIn(check, 'message_field');
+  if (path === null || (typeof is !== 'boolean' && typeof is !== 'string')) return undefined;
+  return { path, is, ...(code === null ? {} : { code }) };
 }
 
 export type Server = ReturnType<typeof serverOf>;

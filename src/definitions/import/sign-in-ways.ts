@@ -129,11 +129,9 @@ function oauth(stated: StatedWay, guesses: string[]): JsonObject | string {
   const { scheme, fields } = stated;
   const own = ownScheme(stated);
   if (typeof own === 'string') return own;
-  const [accessToken, refreshToken] = [
-    mappedField(stated, 'access_token'),
-    mappedField(stated, 'refresh_token'),
-  ];
-  const [clientId, clientSecret] = [mappedField(stated, 'client_id'), mappedField(stated, 'client_secret')];
+  const field = (part: string): string | null => mappedField(stated, part);
+  const [accessToken, refreshToken] = [field('access_token'), field('refresh_token')];
+  const [clientId, clientSecret] = [field('client_id'), field('client_secret')];
   const isClient = refreshToken === null && (accessToken === null || fields[accessToken]?.required !== true);
   if (clientId === null || clientSecret === null || (refreshToken === null && !isClient)) {
     if (accessToken === null) return 'the file does not say how its access token is requested';
@@ -145,7 +143,7 @@ function oauth(stated: StatedWay, guesses: string[]): JsonObject | string {
     flows.map((flow) => textIn(flow, 'refreshUrl') ?? textIn(flow, 'tokenUrl')).find((one) => one !== null),
   );
   if (tokenUrl === null) return 'the file has no address for its tokens';
-  for (const field of [clientId, clientSecret]) setRequired(fields, field);
+  for (const name of [clientId, clientSecret]) setRequired(fields, name);
   const shared = {
     clientId: { field: clientId },
     clientSecret: { field: clientSecret },
@@ -313,10 +311,7 @@ function addressesOf(scheme: JsonObject, flow: JsonObject, server: Server): Json
   return { ...urls, ...(params.length === 0 ? {} : { params: Object.fromEntries(params) }) };
 }
 
-interface Scope {
-  readonly text: string;
-  readonly guesses: readonly string[];
-}
+type Scope = ReturnType<typeof scopeOf>;
 
 /** Without it, services issue no refresh token. */
 const forRefreshing = /^(?:offline_access|offline|refresh_token)$/;
@@ -328,7 +323,7 @@ function scopeOf(
   { name, scheme }: StatedWay,
   flow: JsonObject,
   entities: readonly string[],
-): Scope {
+) {
   const declared = Object.keys(objectIn(flow, 'scopes'));
   const scopeText = (scopes: readonly string[]): string =>
     [...new Set([...scopes, ...declared.filter((scope) => forRefreshing.test(scope))])]
@@ -344,7 +339,7 @@ function scopeOf(
       name,
     );
   });
-  if (required.length > 0) return { text: scopeText(required), guesses: [] };
+  if (required.length > 0) return { text: scopeText(required), guesses: [] as readonly string[] };
   const byEntity = listIn(scheme, `${prefix}oauth-scopes`).flatMap((one) => {
     const isRead = textIn(one, 'mode')?.startsWith('read') === true;
     const isWanted = isRead && textsIn(one, 'entities').some((entity) => entities.includes(entity));

@@ -101,8 +101,7 @@ function upstreamOf(
   note: NoteAt,
 ): JsonObject {
   for (const { at, text } of guessesOf(ways)) note(at, text);
-  const fromCredentials = new Map(ways.flatMap(({ headers }) => [...headers]));
-  const headers = [...fromCredentials].map(([name, field]) => [name, { field }] as const);
+  const headers = ways.flatMap((way) => [...way.headers].map(([name, field]) => [name, { field }] as const));
   return {
     baseUrl,
     ...stated({ host }),
@@ -110,16 +109,9 @@ function upstreamOf(
     ...stated({ headers: Object.fromEntries(headers) }),
     check: checkOf(service, plans),
     ...commonUpstream,
-    ...stated({ failed: failedOf(service) }),
+    ...stated({ failed: service.failed }),
     entities,
   };
-}
-
-/** An answer with status 200 that says in a field that it is none. */
-function failedOf({ failed }: ServiceFile): JsonObject | undefined {
-  if (failed === null) return undefined;
-  const { field, is, message } = failed;
-  return { path: field, is, ...(message === null ? {} : { code: message }) };
 }
 
 /** The listing that the file prefers for it, or the first one, as a request without parameters. */
@@ -315,13 +307,13 @@ function writePaging(paging: Paging, list: Operation, mode: ModeName, guess: (te
   };
   const isCounted = kind === 'page' || kind === 'offset';
   const name = kind === 'single' ? null : (paging.param?.name ?? freeName(list));
-  const params = new Map<string, JsonObject>();
-  if (name !== null) params.set(name, { type: isCounted ? 'integer' : 'string' });
+  const params: Record<string, JsonObject> = {};
+  if (name !== null) params[name] = { type: isCounted ? 'integer' : 'string' };
   const walk: Record<string, JsonValue> = walkOf(paging, name, isDirect, keysOf);
   if (kind === 'page' && paging.isFirstGuessed) guess(`first: ${paging.first}`);
   // A token needs no size: where nothing says how large a page may be, the service decides.
   if (size !== null && kind !== 'single' && (isCounted || !size.isUnknown)) {
-    params.set(size.param.name, { type: 'integer', min: 1, max: size.max });
+    params[size.param.name] = { type: 'integer', min: 1, max: size.max };
     Object.assign(walk, { sizeParam: size.param.name, maxSize: size.max });
     if (size.isGuessed) guess(`maxSize: ${size.max}`);
   } else if (kind === 'page') {
@@ -334,8 +326,7 @@ function writePaging(paging: Paging, list: Operation, mode: ModeName, guess: (te
   const keys = isDirect && kind === 'token' && !isDone ? [] : keysOf(isDone ? 'done' : 'more', more);
   const flags = { [isDone ? 'doneKeys' : 'flagKeys']: keys };
   const pagination = { ...walk, ...stated({ ...flags, totalKeys: keysOf('total', total) }) };
-  const declared: Readonly<Record<string, JsonObject>> = Object.fromEntries(params);
-  return { pagination, params: declared, metadata, paging: isDirect ? directPaging(paging) : undefined };
+  return { pagination, params, metadata, paging: isDirect ? directPaging(paging) : undefined };
 }
 
 /** The parts of a kind of paging, without sizes, flags and totals. `name`: the parameter that asks for a page. */
