@@ -27,7 +27,7 @@ import {
   checkedTemplate,
   type Template,
 } from './upstream/service-texts.ts';
-import { givenParameters, sentByPaging } from './upstream/upstream.ts';
+import { givenParameters, sentByPaging, textsOf } from './upstream/upstream.ts';
 
 /**
  * Checks `upstream:` against itself and against the credentials and entities of its definition; every problem is noted
@@ -45,6 +45,9 @@ export function checkUpstream(file: DefinitionFile, upstream: UpstreamFile, plac
   checkHeaders(check, upstream.headers, place.at('headers'));
   const inPath = checkRequest(check, upstream.check, place.at('check'));
   for (const name of inPath) checkGivenPath(check, name, place.at('check'));
+  if (textsOf(upstream.check).length > 0) {
+    place.note('expected no template: the check has no parameters', 'check');
+  }
   checkHeaders(check, upstream.check.headers, place.at('check', 'headers'));
   checkErrors(check, place.at('errors'));
   checkEntities(check, place.at('entities'));
@@ -158,6 +161,7 @@ function checkIssued(auth: IssuedAuthentication, shape: Shape, place: Place): vo
     }
   }
   if (auth.kind === 'login') {
+    if (auth.sign !== undefined) checkAuthentication(auth.sign, shape, place.at('sign'));
     const hasBody = auth.body !== undefined;
     if (hasBody === (auth.form !== undefined)) place.note('expected body or form, one of the two');
     if (hasBody && auth.method === 'GET') place.note('expected form: a GET has no body', 'body');
@@ -337,21 +341,23 @@ function checkRequest(
   { method, path, query, body, bodyAs, fill = {} }: RequestFile | CheckFile,
   place: Place,
 ): readonly string[] {
-  const needBody = Object.entries({ body, fill }).filter(([, members]) => Object.keys(members).length > 0);
-  for (const part of [...needBody.map(([name]) => name), ...(bodyAs === undefined ? [] : ['bodyAs'])]) {
-    if (method === 'GET') place.note('expected method: POST beside it: a GET has no body', part);
+  for (const [part, members] of Object.entries({ body, fill })) {
+    if (method === 'POST' || bodyAs !== undefined || Object.keys(members).length === 0) continue;
+    place.note('expected method: POST beside it, or bodyAs: a GET has no body otherwise', part);
   }
   if (method === 'GET' && Object.values(upstream.auth).some(({ kind }) => kind === 'body')) {
     place.note('expected method: POST: auth puts a value into the body of each request');
   }
   for (const [name, value] of Object.entries(query)) {
     queryName(name, (message) => place.note(message, 'query', name));
-    if (typeof value !== 'string') checkGiven(file, value, place.at('query', name));
+    if (typeof value !== 'string' && value.kind !== 'template') {
+      checkGiven(file, value, place.at('query', name));
+    }
   }
   for (const [at, value] of Object.entries(fill)) {
     const here = place.at('fill', at);
     pathText(at, here.note);
-    checkGiven(file, value, here);
+    if (value.kind !== 'template') checkGiven(file, value, here);
   }
   return namesIn(checkedTemplate(path));
 }
@@ -401,6 +407,20 @@ function checkActionRequest(
       place.note(`expected a string or integer in a path, ${name} is of type ${param.type}`, 'path');
     }
   }
+  const texts = textsOf(request);
+  for (const { name: sent, at, template } of texts) {
+    const here = place.at(at === null ? 'query' : 'fill', sent, 'template');
+    const names = namesIn(template);
+    if (names.length === 0) here.note('expected a parameter in it, such as {team}');
+    for (const name of names) {
+      const type = params.get(name)?.type;
+      if (type === undefined) here.note(noSuch('parameter', name, params.keys()));
+      else if (type === 'object' || type === 'array') {
+        here.note(`expected a text, number or flag, ${name} is of type ${type}`);
+      }
+    }
+  }
+  const inTexts = [...inPath, ...texts.flatMap(({ template }) => namesIn(template))];
   for (const name of Object.keys(request.params)) {
     if (!params.has(name)) place.note(noSuch('parameter', name, params.keys()), 'params', name);
   }
@@ -414,8 +434,9 @@ function checkActionRequest(
   }
   for (const name of givenParameters(request)) takenBy.set(`query ${name}`, 'a value of the connector');
   for (const at of Object.keys(request.fill ?? {})) takenBy.set(`body ${at}`, 'fill');
+  for (const { name, at } of texts) if (at === null) takenBy.set(`query ${name}`, 'a text of the query');
   for (const [name, param] of params) {
-    if (inPath.includes(name) || ofPaging.has(name)) continue;
+    if (inTexts.includes(name) || ofPaging.has(name)) continue;
     const rule = Object.hasOwn(request.params, name) ? (request.params[name] ?? {}) : {};
     const here = place.at('params', name);
     checkRule(request, name, param, rule, here);
@@ -428,14 +449,14 @@ function checkActionRequest(
 
 /** Checks the rule for one parameter. */
 function checkRule(
-  { method }: RequestFile,
+  { method, bodyAs }: RequestFile,
   name: string,
   param: Param,
   rule: ParamRuleFile,
   place: Place,
 ): void {
-  const isBody = method === 'POST' && rule.in === undefined;
-  if (rule.at !== undefined && !isBody) place.note('belongs to a parameter in the body of a POST', 'at');
+  const isBody = rule.in === undefined && (method === 'POST' || (bodyAs !== undefined && rule.at !== undefined));
+  if (rule.at !== undefined && !isBody) place.note('belongs to a parameter in a body', 'at');
   const sentAs = rule.as ?? name;
   const noteName = (key: string) => (message: string) => place.note(message, key);
   if (rule.in === 'header') header(sentAs, noteName(rule.as === undefined ? 'in' : 'as'));
@@ -455,10 +476,11 @@ function checkRule(
 function placeName(
   { method }: RequestFile,
   name: string,
-  { as = name, at = as, ...rule }: ParamRuleFile,
+  { as = name, at, ...rule }: ParamRuleFile,
 ): string {
   if (rule.in === 'header') return `header ${as.toLowerCase()}`;
-  return rule.in === 'query' || method === 'GET' ? `query ${as}` : `body ${at}`;
+  const isBody = method === 'POST' || at !== undefined;
+  return rule.in === 'query' || !isBody ? `query ${as}` : `body ${at ?? as}`;
 }
 
 type Pagination = EntityFile['pagination'];

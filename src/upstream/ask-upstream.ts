@@ -4,7 +4,7 @@ import { hideSecrets } from '../core/secret.ts';
 import { writeJson, isJsonObject, withValueAt, type JsonValue, type JsonObject } from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
-import { fillTemplate } from '../definitions/upstream/service-texts.ts';
+import { fillTemplate, namesIn } from '../definitions/upstream/service-texts.ts';
 import type { UpstreamRequest, ParamPlace } from '../definitions/upstream/upstream.ts';
 import {
   type ExchangeFacts,
@@ -263,7 +263,7 @@ export function buildRequest(
   call: PagedCall,
   given: Pick<GivenParts, 'headers' | 'query' | 'fill' | 'path'>,
 ): WireRequest {
-  const path = new Map(given.path);
+  const texts = new Map(given.path);
   const headers: Record<string, string> = {
     accept: 'application/json',
     'user-agent': 'connector-sync',
@@ -280,7 +280,7 @@ export function buildRequest(
     if (value === null || isOmitted(place, value)) continue;
     switch (place.kind) {
       case 'path':
-        path.set(name, plainText(name, value));
+        texts.set(name, plainText(name, value));
         break;
       case 'query':
         if (call.isAlone !== true) put(query, place.name, inQuery(name, place, value));
@@ -295,11 +295,16 @@ export function buildRequest(
         break;
     }
   }
+  for (const { name, at, template } of request.texts) {
+    if (!namesIn(template).every((one) => texts.has(one))) continue;
+    const text = fillTemplate(template, (one) => texts.get(one) ?? '');
+    if (at !== null) body = withValueAt(body, at, text);
+    else if (call.isAlone !== true) put(query, name, [[name, text]]);
+  }
   for (const [name, pairs] of grouped(call.query ?? [], ([one]) => one)) put(query, name, pairs);
 
-  const url = buildPath(base, pathOf(request, call), path.set(nextSegment, call.segment ?? ''));
+  const url = buildPath(base, pathOf(request, call), texts.set(nextSegment, call.segment ?? ''));
   url.search = queryText(query);
-  const isPost = request.method === 'POST';
   return {
     url,
     base,
@@ -307,9 +312,9 @@ export function buildRequest(
     method: request.method,
     headers: {
       ...headers,
-      ...(isPost ? { 'content-type': request.isForm ? formType : 'application/json' } : {}),
+      ...(request.hasBody ? { 'content-type': request.isForm ? formType : 'application/json' } : {}),
     },
-    body: isPost ? (request.isForm ? queryText(formPairs(body)) : wholeJson(body)) : null,
+    body: request.hasBody ? (request.isForm ? queryText(formPairs(body)) : wholeJson(body)) : null,
     timeoutMs: request.timeoutMs,
     maxBodyBytes: request.maxBodyBytes,
   };

@@ -14,14 +14,18 @@ export function buildAddress(template: Template, variables: ReadonlyMap<string, 
   const hasNames = template.some(({ kind }) => kind === 'name');
   const host = hostOf(template, variables).toLowerCase();
   const isOfNames = [...variables.values()].every((value) => partOfHost.test(value));
-  // A value that is empty leaves a label out.
-  const isWhole = isOfNames && !host.split('.').includes('');
+  // A value that is empty leaves a label out, and one of dots would lead to another path.
+  const isWhole = isOfNames && !host.split('.').includes('') && url?.pathname === pathIn(text);
   if (url === null || (hasNames && !(isWhole && url.host === host))) {
     throw new UpstreamFailure('refused', 'the credentials do not make an address of this service', {
       reason: 'credentials',
     });
   }
   return url;
+}
+
+function pathIn(address: string): string {
+  return /^https?:\/\/[^/]*(\/.*)$/i.exec(address)?.[1] ?? '/';
 }
 
 /** Resolves the part of the template between `//` and the first `/` of its text, whatever the values are. */

@@ -13,7 +13,7 @@ import { tryJsonText } from '../http/lossless-json.ts';
 import { redactMessage } from '../http/redact-message.ts';
 import type { IssuedTokens } from '../sign-ins/sign-in-store.ts';
 import { control, formType, queryText } from './call-address.ts';
-import { credentialValue, neededValue, type OpenCredentials } from './credentials.ts';
+import { credentialValue, neededValue, signRequest, type OpenCredentials } from './credentials.ts';
 import { failureOfError, isFailed, readFailure, readJsonAnswer, valueAt } from './answers.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
 import type { UpstreamTransport, WireRequest } from './upstream-transport.ts';
@@ -117,8 +117,11 @@ export async function logIn(url: URL, auth: LoginAuthentication, facts: BesideFa
   const form = queryText(textsOf(auth.form ?? {}, values));
   let json: JsonObject = {};
   for (const [at, text] of textsOf(auth.body ?? {}, values)) json = withValueAt(json, at.split('.'), text);
+  const signature = signRequest(auth.sign ?? null, facts.credentials);
+  const hidden = [...secrets, ...signature.secrets];
   const asked = new URL(url);
   if (auth.method === 'GET') asked.search = form;
+  for (const [name, value] of signature.query) asked.searchParams.append(name, value);
   const sent =
     auth.form === undefined
       ? { type: 'application/json', body: JSON.stringify(json) }
@@ -126,13 +129,13 @@ export async function logIn(url: URL, auth: LoginAuthentication, facts: BesideFa
   const request = {
     url: asked,
     method: auth.method,
-    headers: auth.method === 'GET' ? {} : { 'content-type': sent.type },
+    headers: { ...signature.headers, ...(auth.method === 'GET' ? {} : { 'content-type': sent.type }) },
     body: auth.method === 'GET' ? null : sent.body,
     timeoutMs,
   };
   const read = (answer: WireAnswer): NewTokens | null => {
     if (!isSuccess(answer.status)) return null;
-    const value = readJsonAnswer(answer, secrets);
+    const value = readJsonAnswer(answer, hidden);
     if (isFailed(facts.upstream, value)) return null;
     const token = valueAt(value, auth.token);
     if ((typeof token !== 'string' && typeof token !== 'number') || String(token).trim() === '') {
@@ -147,7 +150,7 @@ export async function logIn(url: URL, auth: LoginAuthentication, facts: BesideFa
       refreshSeconds: null,
     };
   };
-  return await askBeside(facts, request, [], read, new AbortController().signal);
+  return await askBeside(facts, request, signature.secrets, read, new AbortController().signal);
 }
 
 /** Makes a body with these fields from the client: as a form or as JSON, with its secret where the definition says. */

@@ -11,15 +11,16 @@ export type Expression =
   | { readonly kind: 'value'; readonly value: JsonValue }
   /** A value at names and positions from one of `roots`. */
   | { readonly kind: 'path'; readonly root: string; readonly steps: Steps }
-  /** `join`: texts and values one after another. */
-  | { readonly kind: 'join' | 'or' | 'and'; readonly parts: readonly Expression[] }
-  | { readonly kind: 'not'; readonly parts: readonly [Expression] }
-  /** `parts`: both sides. */
-  | { readonly kind: 'compare'; readonly operator: string; readonly parts: readonly [Expression, Expression] }
-  /** A function, method or filter, or a sign of arithmetic. `parts`: the value it is called on comes first. */
-  | { readonly kind: 'call'; readonly name: string; readonly parts: readonly Expression[] }
-  /** `parts`: the test, the value where it holds, and the other one. */
-  | { readonly kind: 'if'; readonly parts: readonly [Expression, Expression, Expression] }
+  | {
+      /**
+       * `join`: texts and values one after another; `if`: the test, the value where it holds, and the other one; `call`:
+       * a function, method, filter or sign of arithmetic, on the first part.
+       */
+      readonly kind: 'join' | 'or' | 'and' | 'not' | 'compare' | 'call' | 'if';
+      /** The operator of a comparison, or what is called. */
+      readonly name: string;
+      readonly parts: readonly Expression[];
+    }
   | { readonly kind: 'other'; readonly why: string };
 
 export type Steps = readonly (string | number)[];
@@ -90,14 +91,12 @@ export function fixedText(part: Expression | null | undefined): string {
 
 function joined(given: readonly Expression[]): Expression {
   const all = given.flatMap(partsOf);
-  return ofParts(all, () => {
-    const parts = all.length === 1 ? all : withoutQuotes(all.filter(isWritten));
-    const [only, ...more] = parts;
-    if (only !== undefined && more.length === 0) return only;
-    return parts.every((part) => part.kind === 'value')
-      ? valueOf(parts.map(fixedText).join(''))
-      : { kind: 'join', parts };
-  });
+  const parts = all.length === 1 ? all : withoutQuotes(all.filter(isWritten));
+  const [only, ...more] = parts;
+  if (only !== undefined && more.length === 0) return only;
+  return parts.every((part) => part.kind === 'value')
+    ? valueOf(parts.map(fixedText).join(''))
+    : made('join', parts);
 }
 
 /** The parts of a longer text, or the only one. */
@@ -110,8 +109,12 @@ function isWritten(part: Expression): boolean {
 }
 
 /** Makes an expression of these parts, unless one of them is refused. */
-function ofParts(parts: readonly Expression[], make: () => Expression): Expression {
-  return parts.find((part) => part.kind === 'other') ?? make();
+function made(
+  kind: Extract<Expression, { name: string }>['kind'],
+  parts: readonly Expression[],
+  name: string = kind,
+): Expression {
+  return parts.find((part) => part.kind === 'other') ?? { kind, name, parts };
 }
 
 /** A text in quotes stands for the text, as the program that runs these templates takes it. */
@@ -187,9 +190,7 @@ const converters: Readonly<Record<string, (node: Node) => Expression>> = {
   BinaryExpression: ({ text, part }) => binary(text('operator', 'value'), part('left'), part('right')),
   UnaryExpression: ({ text, part }) => {
     const operand = part('argument');
-    if (text('operator', 'value') === 'not') {
-      return ofParts([operand], () => ({ kind: 'not', parts: [operand] }));
-    }
+    if (text('operator', 'value') === 'not') return made('not', [operand]);
     return operand.kind === 'value' && typeof operand.value === 'number'
       ? valueOf(-operand.value)
       : other('a sign before a value');
@@ -201,11 +202,11 @@ const converters: Readonly<Record<string, (node: Node) => Expression>> = {
     const isNegated = (get('negate') === true) !== (name === 'defined');
     return binary(isNegated ? '!=' : '==', part('operand'), valueOf(value));
   },
-  Ternary: ({ part }) => choice(part('condition'), part('trueExpr'), part('falseExpr')),
-  SelectExpression: ({ part }) => choice(part('test'), part('lhs'), valueOf('')),
+  Ternary: ({ part }) => made('if', [part('condition'), part('trueExpr'), part('falseExpr')]),
+  SelectExpression: ({ part }) => made('if', [part('test'), part('lhs'), valueOf('')]),
   If: ({ part, parts }) => {
-    const [yes, no] = [parts('body'), parts('alternate')].map((all) => joined([valueOf(''), ...all]));
-    return choice(part('test'), yes ?? valueOf(''), no ?? valueOf(''));
+    const sides = [parts('body'), parts('alternate')].map((all) => joined([valueOf(''), ...all]));
+    return made('if', [part('test'), ...sides]);
   },
   Comment: () => valueOf(''),
 };
@@ -223,57 +224,52 @@ function variable(name: string): Expression {
     : { kind: 'path', root, steps: [] };
 }
 
-function choice(...parts: readonly [Expression, Expression, Expression]): Expression {
-  return ofParts(parts, () => ({ kind: 'if', parts }));
-}
-
 function member(object: Expression, step: Expression, parameters: JsonObject): Expression {
-  return ofParts([object, step], () => {
-    const name = step.kind === 'value' ? step.value : null;
-    if (typeof name !== 'string' && typeof name !== 'number') return other('a member without a fixed name');
-    if (/^__|^(?:constructor|prototype)$/.test(String(name))) {
-      return other(`the member ${oneLine(String(name), 40)} of a value`);
-    }
-    if (object.kind === 'call') return call('part', [object, step]);
-    if (object.kind !== 'path') return other('a member of a computed value');
-    if (object.root !== 'parameters') return { ...object, steps: [...object.steps, name] };
-    const value = partIn(parameters, String(name)) ?? null;
-    return typeof value === 'string' ? parseExpression(value, {}) : valueOf(value);
-  });
+  const refused = [object, step].find((part) => part.kind === 'other');
+  if (refused !== undefined) return refused;
+  const name = step.kind === 'value' ? step.value : null;
+  if (typeof name !== 'string' && typeof name !== 'number') return other('a member without a fixed name');
+  if (/^__|^(?:constructor|prototype)$/.test(String(name))) {
+    return other(`the member ${oneLine(String(name), 40)} of a value`);
+  }
+  if (object.kind === 'call') return call('part', [object, step]);
+  if (object.kind !== 'path') return other('a member of a computed value');
+  if (object.root !== 'parameters') return { ...object, steps: [...object.steps, name] };
+  const value = partIn(parameters, String(name)) ?? null;
+  return typeof value === 'string' ? parseExpression(value, {}) : valueOf(value);
 }
 
 function call(name: string, parts: readonly Expression[]): Expression {
-  return ofParts(parts, () => {
-    const [first] = parts;
-    // Only writes a value as a text.
-    if (/^(?:string|str|safe)$/.test(name) && first !== undefined) return first;
-    return functions.has(name) ? { kind: 'call', name, parts } : other(`a call of ${oneLine(name, 40)}`);
-  });
+  const [first] = parts;
+  // Only writes a value as a text.
+  if (/^(?:string|str|safe)$/.test(name) && first !== undefined) return first;
+  const refused = parts.find((part) => part.kind === 'other');
+  return (
+    refused ?? (functions.has(name) ? made('call', parts, name) : other(`a call of ${oneLine(name, 40)}`))
+  );
 }
 
 function binary(operator: string, left: Expression, right: Expression): Expression {
-  const parts = [left, right] as const;
-  return ofParts(parts, () => {
-    if (operator === 'or' || operator === 'and') return either(operator, left, right);
-    const isText = (side: Expression) =>
-      side.kind === 'join' || (side.kind === 'value' && typeof side.value === 'string');
-    const isList = (side: Expression) => side.kind === 'value' && isJsonArray(side.value);
-    if (operator === '~' || (operator === '+' && parts.some(isText))) return joined(parts);
-    if (operator === '+' && parts.every(isList)) {
-      return valueOf([...listIn(left, 'value'), ...listIn(right, 'value')]);
-    }
-    return /^[+*/%-]/.test(operator)
-      ? { kind: 'call', name: operator, parts }
-      : { kind: 'compare', operator, parts };
-  });
+  const parts = [left, right];
+  if (operator === 'or' || operator === 'and') return either(operator, left, right);
+  const isText = (side: Expression) =>
+    side.kind === 'join' || (side.kind === 'value' && typeof side.value === 'string');
+  const isList = (side: Expression) => side.kind === 'value' && isJsonArray(side.value);
+  if (operator === '~' || (operator === '+' && parts.some(isText))) return joined(parts);
+  if (operator === '+' && parts.every(isList)) {
+    return valueOf([...listIn(left, 'value'), ...listIn(right, 'value')]);
+  }
+  return made(/^[+*/%-]/.test(operator) ? 'call' : 'compare', parts, operator);
 }
 
 /** `a or b`, without what a fixed side decides. */
 function either(kind: 'or' | 'and', left: Expression, right: Expression): Expression {
   if (left.kind === 'value') return isNothing(left) === (kind === 'or') ? right : left;
-  if (kind === 'or' && left.kind !== 'other' && isNothing(right)) return left;
-  const parts = [left, right].flatMap((side) => (side.kind === kind ? side.parts : [side]));
-  return ofParts(parts, () => ({ kind, parts }));
+  if (kind === 'or' && isNothing(right)) return left;
+  return made(
+    kind,
+    [left, right].flatMap((side) => (side.kind === kind ? side.parts : [side])),
+  );
 }
 
 /** A fixed value that stands for an absent one. */
@@ -285,39 +281,36 @@ export function isNothing(part: Expression): boolean {
 
 /** The expression in one form, whatever its spelling: `not response.next`, `config.x or "en"`. */
 export function expressionText(expression: Expression): string {
-  const texts = 'parts' in expression ? expression.parts.map(expressionText) : [];
-  switch (expression.kind) {
-    case 'value':
-      return oneLine(JSON.stringify(expression.value), 60);
-    case 'path': {
-      const steps = expression.steps.map((step) =>
-        /^[@\w-]+$/.test(String(step)) ? step : JSON.stringify(step),
-      );
-      return [expression.root, ...steps].join('.');
-    }
-    case 'join':
-      return texts.join(' and ');
-    case 'or':
-    case 'and':
-      return texts.join(` ${expression.kind} `);
-    case 'not':
-      return `not ${texts[0]}`;
-    case 'compare':
-      return texts.join(` ${expression.operator} `);
-    case 'call':
-      return `${expression.name}(${texts.join(', ')})`;
-    case 'if':
-      return `a choice by ${texts[0]}`;
-    case 'other':
-      return expression.why;
+  if (expression.kind === 'value') return oneLine(JSON.stringify(expression.value), 60);
+  if (expression.kind === 'other') return expression.why;
+  if (expression.kind === 'path') {
+    const isPlain = (step: string | number): boolean => /^[@\w-]+$/.test(String(step));
+    const steps = expression.steps.map((step) => (isPlain(step) ? step : JSON.stringify(step)));
+    return [expression.root, ...steps].join('.');
   }
+  const { kind, name } = expression;
+  const texts = expression.parts.map(expressionText);
+  if (kind === 'not') return `not ${texts[0]}`;
+  if (kind === 'if') return `a choice by ${texts[0]}`;
+  return kind === 'call' ? `${name}(${texts.join(', ')})` : texts.join(` ${kind === 'join' ? 'and' : name} `);
 }
 
-/** The variables that an expression reads. */
+/** The expression and everything in it. */
+export function nodesIn(expression: Expression): readonly Expression[] {
+  return [expression, ...('parts' in expression ? expression.parts.flatMap(nodesIn) : [])];
+}
+
+/** The functions, methods, filters and signs of arithmetic in an expression. */
+export function callsIn(expression: Expression): readonly string[] {
+  return nodesIn(expression).flatMap((one) => (one.kind === 'call' ? [one.name] : []));
+}
+
+/** The variables that an expression reads; `clock` and `other` for what it computes. */
 export function rootsOf(expression: Expression): ReadonlySet<string> {
-  if (expression.kind === 'path') return new Set([expression.root]);
-  if (expression.kind === 'other') return new Set(['other']);
-  const isClock = expression.kind === 'call' && /^(?:now_utc|today_utc|day_delta)$/.test(expression.name);
-  if (isClock) return new Set(['clock']);
-  return new Set('parts' in expression ? expression.parts.flatMap((part) => [...rootsOf(part)]) : []);
+  const roots = nodesIn(expression).flatMap((one) => {
+    if (one.kind === 'path') return [one.root];
+    return one.kind === 'other' ? ['other'] : [];
+  });
+  const isByClock = callsIn(expression).some((name) => /^(?:now_utc|today_utc|day_delta)$/.test(name));
+  return new Set(isByClock ? [...roots, 'clock'] : roots);
 }

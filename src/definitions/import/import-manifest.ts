@@ -4,7 +4,7 @@ import { passing, totalsOf } from './import-service.ts';
 import { readManifest, type Manifest } from './manifest-file.ts';
 import type { Setting } from './manifest-settings.ts';
 import { judgeStreams, type StreamPlan } from './manifest-streams.ts';
-import { fixedTexts } from './manifest-values.ts';
+import { fixedTexts } from './manifest-request.ts';
 import { oneLine } from './schemas.ts';
 import { publicNote, uuidOf } from './service-file.ts';
 import {

@@ -5,7 +5,7 @@ import { placeOfOption, type Request } from './manifest-request.ts';
 import type { Records } from './manifest-records.ts';
 import { refuse, unlessRefused, type Setting } from './manifest-settings.ts';
 import { durationOf } from './manifest-sign-in.ts';
-import { sentBy } from './manifest-values.ts';
+import { sentBy } from './manifest-request.ts';
 import { plainText } from './schemas.ts';
 import { stated } from './write-definition.ts';
 

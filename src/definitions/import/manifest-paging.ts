@@ -4,7 +4,7 @@ import type { Component } from './manifest-file.ts';
 import type { Records } from './manifest-records.ts';
 import { placeOfOption, type Request } from './manifest-request.ts';
 import { refuse } from './manifest-settings.ts';
-import { sentBy } from './manifest-values.ts';
+import { sentBy } from './manifest-request.ts';
 import { plainText } from './schemas.ts';
 import { stated } from './write-definition.ts';
 
@@ -241,7 +241,7 @@ function endOf(strategy: Component, position: Position): End {
 function conditionsIn(stop: Expression): readonly Expression[] {
   const [inner] = stop.kind === 'not' ? stop.parts : [];
   if (inner?.kind === 'or' || inner?.kind === 'and') {
-    return conditionsIn(inner).map((part) => ({ kind: 'not', parts: [part] }) as const);
+    return conditionsIn(inner).map((part) => ({ kind: 'not', name: 'not', parts: [part] }));
   }
   return stop.kind === 'or' || stop.kind === 'and' ? stop.parts.flatMap(conditionsIn) : [stop];
 }
@@ -270,6 +270,6 @@ function endBy(stop: Expression, { place }: Position): End | null {
     if (/next|cursor|token|link|url/i.test(absent)) return unsaid;
   }
   const isOfAnswer = roots.every((root) => /^(?:response|last_page_size|headers)$/.test(root));
-  const isCount = stop.kind === 'compare' && /^(?:[<>]=?|==)$/.test(stop.operator) && !/"/.test(text);
+  const isCount = stop.kind === 'compare' && /^(?:[<>]=?|==)$/.test(stop.name) && !/"/.test(text);
   return isOfAnswer && (isCount || absent !== undefined) ? shortPage : null;
 }

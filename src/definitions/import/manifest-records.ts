@@ -1,8 +1,8 @@
 import type { JsonObject, JsonValue } from '../../core/json.ts';
-import { expressionText, rootsOf, type Expression } from './expressions.ts';
+import { callsIn, expressionText, rootsOf, type Expression } from './expressions.ts';
 import type { Component } from './manifest-file.ts';
 import { refuse, unlessRefused, type Setting } from './manifest-settings.ts';
-import { fixedTexts, needed, sentBy } from './manifest-values.ts';
+import { fixedTexts, needed, sentBy } from './manifest-request.ts';
 import { columnName, listIn, objectIn, openSchemas, partIn, plainText, type FieldType } from './schemas.ts';
 
 /** A value of a record, as a definition reaches it. */
@@ -115,7 +115,7 @@ function reachAdded(
   if (value.kind === 'value' || (value.kind === 'path' && value.root === 'config')) {
     return { kind: 'constant' };
   }
-  if (isMadeUp(value)) return { kind: 'madeUp' };
+  if (callsIn(value).some((name) => madeUp.test(name))) return { kind: 'madeUp' };
   const sent = unlessRefused(
     () => sentBy(value, at),
     () => null,
@@ -126,10 +126,8 @@ function reachAdded(
   return { kind: 'other', why: `the field ${place}, which is computed (${expressionText(value)})`, at };
 }
 
-function isMadeUp(value: Expression): boolean {
-  const isOwn = value.kind === 'call' && /^(?:now_utc|today_utc|hash|day_delta)$/.test(value.name);
-  return isOwn || ('parts' in value && value.parts.some(isMadeUp));
-}
+/** What is another value in every run, or a hash of the record. */
+const madeUp = /^(?:now_utc|today_utc|hash|day_delta)$/;
 
 function schemaOf(stream: Component): JsonObject {
   const loader = stream.part('schema_loader') ?? stream.parts('schema_loader')[0];
@@ -184,65 +182,56 @@ export function readFilter(selector: Component, records: Records, used: Setting[
   if (filter !== null && filter.kind !== 'RecordFilter') refuse('a filter of this type', filter);
   const condition = filter?.expression('condition') ?? null;
   if (filter === null || condition === null) return [];
+  const computed = (part: Expression): never =>
+    refuse(`a filter that is computed (${expressionText(part)})`, filter);
+  /** The field of a record, or the dotted path in one. */
+  const fieldOf = (left: Expression): string => {
+    if (left.kind !== 'path' || left.root !== 'record') return computed(left);
+    const path = left.steps.map(String);
+    const { kind } = records.reach(path, 'filter');
+    return kind === 'field' ? records.columnAt(path) : refuse('a filter of a field that is computed', filter);
+  };
+  /** A condition of a definition; null: it only compares times. */
+  const conditionOf = (part: Expression): JsonObject | null => {
+    if (isByTime(part)) return null;
+    if (part.kind === 'path') return { field: fieldOf(part), value: true };
+    const [left, right] = 'parts' in part ? part.parts : [];
+    if (left === undefined || !('name' in part)) return computed(part);
+    if (part.kind === 'not') {
+      const inner = conditionOf(left);
+      return inner?.['not'] === true ? computed(part) : inner && { ...inner, not: true };
+    }
+    if (part.kind === 'or') {
+      const all = part.parts.map((one) => conditionOf(one) ?? {});
+      const values = all.flatMap((one) => (one['not'] === true ? [] : (one['value'] ?? [])));
+      const field = all[0]?.['field'] ?? '';
+      return values.length === all.length && all.every((one) => one['field'] === field)
+        ? { field, values }
+        : computed(part);
+    }
+    const isEquality = part.kind === 'compare' && /^(?:[!=]=|(?:not )?in)$/.test(part.name);
+    if (!isEquality || right === undefined) return computed(part);
+    const field = fieldOf(left);
+    const not = /!|not/.test(part.name) ? { not: true } : {};
+    if (right.kind === 'path' && right.root === 'config') {
+      const setting = filter.settings.at(right.steps, filter);
+      used.push(setting);
+      return { field, setting: setting.name, ...not };
+    }
+    const isList = part.name.endsWith('in');
+    const given = right.kind !== 'value' ? [] : isList ? listIn(right, 'value') : [right.value];
+    const [value, ...more] = given.filter((one) => /^(?:string|number|boolean)$/.test(typeof one));
+    if (value === undefined) return computed(part);
+    return { field, ...(isList ? { values: [value, ...more] } : { value }), ...not };
+  };
   const parts = condition.kind === 'and' ? condition.parts : [condition];
-  return parts.map((part) => conditionOf(part, { filter, records, used })).filter((part) => part !== null);
-}
-
-interface Filtering {
-  readonly filter: Component;
-  readonly records: Records;
-  readonly used: Setting[];
-}
-
-/** A condition of a definition; null: it only compares times. */
-function conditionOf(part: Expression, filtering: Filtering): JsonObject | null {
-  const { filter, used } = filtering;
-  if (isByTime(part)) return null;
-  const computed = (): never => refuse(`a filter that is computed (${expressionText(part)})`, filter);
-  if (part.kind === 'not') {
-    const inner = conditionOf(part.parts[0], filtering);
-    return inner?.['not'] === true ? computed() : inner && { ...inner, not: true };
-  }
-  if (part.kind === 'path') return { field: fieldOf(part, filtering), value: true };
-  if (part.kind === 'or') {
-    const all = part.parts.map((one) => conditionOf(one, filtering) ?? {});
-    const values = all.flatMap((one) => (one['not'] === true ? [] : (one['value'] ?? [])));
-    const field = all[0]?.['field'] ?? '';
-    return values.length === all.length && all.every((one) => one['field'] === field)
-      ? { field, values }
-      : computed();
-  }
-  if (part.kind !== 'compare' || !/^(?:[!=]=|(?:not )?in)$/.test(part.operator)) return computed();
-  const [left, right] = part.parts;
-  const field = fieldOf(left, filtering);
-  const not = /!|not/.test(part.operator) ? { not: true } : {};
-  if (right.kind === 'path' && right.root === 'config') {
-    const setting = filter.settings.at(right.steps, filter);
-    used.push(setting);
-    return { field, setting: setting.name, ...not };
-  }
-  const isList = part.operator.endsWith('in');
-  const given = right.kind !== 'value' ? [] : isList ? listIn(right, 'value') : [right.value];
-  const [value, ...more] = given.filter((one) => /^(?:string|number|boolean)$/.test(typeof one));
-  if (value === undefined) return computed();
-  return { field, ...(isList ? { values: [value, ...more] } : { value }), ...not };
-}
-
-/** The field of a record that a filter reads, or the dotted path in one. */
-function fieldOf(left: Expression, { records, filter }: Filtering): string {
-  if (left.kind !== 'path' || left.root !== 'record') {
-    return refuse(`a filter that is computed (${expressionText(left)})`, filter);
-  }
-  const path = left.steps.map(String);
-  const found = records.reach(path, 'filter');
-  if (found.kind !== 'field') return refuse('a filter of a field that is computed', filter);
-  return records.columnAt(path);
+  return parts.map(conditionOf).filter((part) => part !== null);
 }
 
 /** A comparison with a time of the run, of the state or of the connector. */
 function isByTime(part: Expression): boolean {
   if (part.kind === 'and' || part.kind === 'or' || part.kind === 'not') return part.parts.every(isByTime);
-  if (part.kind !== 'compare' || !/^[<>]=?$/.test(part.operator)) return false;
+  if (part.kind !== 'compare' || !/^[<>]=?$/.test(part.name)) return false;
   const roots = [...rootsOf(part)].filter((root) => root !== 'record');
   return roots.length > 0 && roots.every((root) => /^(?:slice|state|config|clock)$/.test(root));
 }

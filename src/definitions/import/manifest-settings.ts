@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject } from '../../core/json.ts';
-import { expressionText, type Expression, type Steps } from './expressions.ts';
+import { expressionText, nodesIn, type Expression, type Steps } from './expressions.ts';
 import { listIn, objectIn, oneLine, partIn, plainText, textIn, textsIn } from './schemas.ts';
 
 /** Why a stream, a sign-in or another part cannot be imported, and the component that decides. */
@@ -103,8 +103,9 @@ export function openSettings(spec: JsonObject, computed: ReadonlySet<string>) {
 
 /** The values of the connector in an expression. */
 export function placesIn(expression: Expression): readonly Steps[] {
-  if (expression.kind === 'path') return expression.root === 'config' ? [expression.steps] : [];
-  return 'parts' in expression ? expression.parts.flatMap(placesIn) : [];
+  return nodesIn(expression).flatMap((one) =>
+    one.kind === 'path' && one.root === 'config' ? [one.steps] : [],
+  );
 }
 
 function safeName(text: string): string {

@@ -3,7 +3,7 @@ import { fixedText, partsOf, type Expression } from './expressions.ts';
 import type { Component } from './manifest-file.ts';
 import { placeOfOption, readBody, urlOf, type Place } from './manifest-request.ts';
 import { refuse, unlessRefused, type Setting } from './manifest-settings.ts';
-import { addressOf, needed, sentBy } from './manifest-values.ts';
+import { addressOf, needed, sentBy } from './manifest-request.ts';
 import { listIn, objectIn, oneLine, plainText, textIn, wordsOf } from './schemas.ts';
 import type { SignIn } from './sign-in-ways.ts';
 import { stated } from './write-definition.ts';

@@ -7,7 +7,7 @@ import { readFilter, readPlace, readRecords, type Records } from './manifest-rec
 import { placeOfOption, readRequest, urlOf, type Request } from './manifest-request.ts';
 import { refuse, Refusal, unlessRefused } from './manifest-settings.ts';
 import { readSigning, type Signing } from './manifest-sign-in.ts';
-import { addressOf, fixedTexts, needed, sentBy, type Use } from './manifest-values.ts';
+import { addressOf, fixedTexts, needed, sentBy, type Use } from './manifest-request.ts';
 import { columnName, plainText, singular, wordsOf, type FieldType } from './schemas.ts';
 import { stated, type Comment } from './write-definition.ts';
 

@@ -35,6 +35,14 @@ function parseTemplate(text: string): Template | null {
   return end === text.length ? parts : null;
 }
 
+/** `id:{team}` as its parts; braces around anything else stand for themselves, as those of JSON do. */
+export function textTemplate(text: string): Template {
+  const parts = text.split(/\{([A-Za-z][A-Za-z0-9_.-]{0,63})\}/);
+  return parts.map((one, index) =>
+    index % 2 === 0 ? { kind: 'text', text: one } : { kind: 'name', name: one },
+  );
+}
+
 export function namesIn(template: Template): readonly string[] {
   return template.flatMap((one) => (one.kind === 'name' ? [one.name] : []));
 }
@@ -66,7 +74,7 @@ const loopback = /^(127\.0\.0\.1|localhost)$/;
 
 const braces = 'expected every { to begin a name and every } to end one';
 
-/** An address of the service's, with names in its host. */
+/** An address of the service's, with names in its host or path. */
 export function templateUrl(text: string, note: NoteText): Template {
   const template = parseTemplate(text);
   if (template === null) {
@@ -83,11 +91,6 @@ export function templateUrl(text: string, note: NoteText): Template {
   }
   if (scheme === 'http' && !loopback.test(host)) {
     note('expected https: credentials are sent there (http only for 127.0.0.1 and localhost)');
-  }
-  const afterHost = text.slice(text.indexOf('://') + 3);
-  const slash = afterHost.indexOf('/');
-  if (slash >= 0 && afterHost.slice(slash).includes('{')) {
-    note('expected names in the host only, none behind its first /');
   }
   return template;
 }

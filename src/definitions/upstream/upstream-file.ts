@@ -12,6 +12,7 @@ import {
   queryName,
   requestPath,
   templateUrl,
+  textTemplate,
   linearPattern,
   header,
   hostText,
@@ -45,6 +46,7 @@ export function upstreamFile() {
     baseUrl: textAs((text, note) => {
       const template = templateUrl(text, note);
       if (text.endsWith('/')) note('expected no / at its end: every path begins with one');
+      if (/:\/\/[^/]*\/.*\{/.test(text)) note('expected names in the host only, none behind its first /');
       return template;
     }),
     // Every name of `baseUrl`.
@@ -138,14 +140,24 @@ function requestShape() {
     // Names are parameters of the call, or else fields of the credentials and settings.
     path: requestPath(),
     // Sent with every call, under the parameters. A value that the connector does not have is left out.
-    query: z.record(z.string(), textOrValue()).default({}),
-    // POST only; merged under the parameters.
+    query: z.record(z.string(), z.union([z.string(), requestValue()], { error: givenError })).default({}),
+    // Merged under the parameters.
     body: z.record(z.string(), jsonValue()).default({}),
-    // POST only. Absent: JSON. In a form `{ a: { b: 1 } }` is `a[b]=1`, and each element of an array is sent.
+    // Absent: a POST has a body in JSON, a GET none. In a form `{ a: { b: 1 } }` is `a[b]=1`, and each element of an
+    // array is sent.
     bodyAs: z.enum(['json', 'form']).optional(),
     // Places in the body, and the values that are put there. Without a default, for the content hash.
-    fill: z.record(z.string(), credentialValue()).optional(),
+    fill: z.record(z.string(), requestValue()).optional(),
   };
+}
+
+/** A value of the connector, or a text with parameters in it, which is left out where one of them has no value. */
+function requestValue() {
+  const made = strictObject({ template: z.string().min(1).max(4_000) });
+  return z.union([
+    credentialValue(),
+    made.transform(({ template }) => ({ kind: 'template', template: textTemplate(template) }) as const),
+  ]);
 }
 
 /**
@@ -357,17 +369,17 @@ export function hostVariable() {
 
 /** How calls are signed. */
 export function authentication() {
-  const kinds = [
-    strictObject({ kind: z.literal('none') }),
+  // Any scheme of Authorization may be written out here.
+  const signedHeader = textAs((name, note) =>
+    name.toLowerCase() === 'authorization' ? headerName(name, note) : header(name, note),
+  );
+  const given = [
     strictObject({ kind: z.literal('basic'), user: credentialValue(), password: credentialValue() }),
     // `Authorization: <scheme> <token>`.
     strictObject({ kind: z.literal('bearer'), token: credentialValue(), scheme: scheme() }),
     strictObject({
       kind: z.literal('header'),
-      // Any scheme of Authorization may be written out here.
-      name: textAs((name, note) =>
-        name.toLowerCase() === 'authorization' ? headerName(name, note) : header(name, note),
-      ),
+      name: signedHeader,
       value: credentialValue(),
       // Stands before the value as it is.
       prefix: z
@@ -377,6 +389,10 @@ export function authentication() {
         .default(''),
     }),
     strictObject({ kind: z.literal('query'), name: textAs(queryName), value: credentialValue() }),
+  ] as const;
+  const kinds = [
+    strictObject({ kind: z.literal('none') }),
+    ...given,
     // A place in the body of each request, all of which are POST.
     strictObject({ kind: z.literal('body'), at: textAs(pathText), value: credentialValue() }),
     // OAuth 2.0 (RFC 6749, section 6): a bearer token that a refresh token renews. Without a refresh token it is a
@@ -425,11 +441,13 @@ export function authentication() {
       // Values at places in a JSON body, or of a form: of a GET, the form is its query.
       body: z.record(z.string(), textOrValue()).optional(),
       form: z.record(z.string(), textOrValue()).optional(),
+      // How the call itself is signed. Absent: it is not.
+      sign: z.discriminatedUnion('kind', given, { error: expectedKind(given) }).optional(),
       // The place of the token in the answer.
       token: answerPathText(),
       scheme: scheme(),
       // The header that the token goes into as it is; absent: Authorization, behind `scheme`.
-      header: textAs(header).optional(),
+      header: signedHeader.optional(),
       // The place of the seconds that the token is valid for, or the time itself. Absent: until it is refused.
       expiresIn: answerPathText().optional(),
       lifetimeMs: z.int().min(1000).optional(),
@@ -495,10 +513,10 @@ function scheme() {
     .default('Bearer');
 }
 
+const givenError = 'expected a text, or a value of the credentials such as { field: account_id }';
+
 function textOrValue() {
-  return z.union([z.string(), credentialValue()], {
-    error: 'expected a text, or a value of the credentials such as { field: account_id }',
-  });
+  return z.union([z.string(), credentialValue()], { error: givenError });
 }
 
 export function credentialValue() {

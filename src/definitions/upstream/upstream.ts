@@ -11,7 +11,14 @@ import type {
   RequestFile,
   UpstreamFile,
 } from './upstream-file.ts';
-import { recordsPlace, answerPath, type AnswerPlace, checkedTemplate, namesIn } from './service-texts.ts';
+import {
+  recordsPlace,
+  answerPath,
+  type AnswerPath,
+  type AnswerPlace,
+  checkedTemplate,
+  namesIn,
+} from './service-texts.ts';
 
 /**
  * Describes how a definition's records are read from the third party itself: its `upstream:`, checked and with every
@@ -26,6 +33,7 @@ export type DownloadRequest = NonNullable<EntityRequests['download']>;
 /** The place of a parameter's value in a request. Absent values, and values in `omit`, are not sent. */
 export type ParamPlace =
   | Frozen<ReturnType<typeof placeOf>>
+  /** In the path, or in a text of the query or the body. */
   | { readonly kind: 'path' }
   /** `paging` sends the parameter in another form. */
   | { readonly kind: 'paging' };
@@ -152,15 +160,35 @@ function buildRequest(
     path: checkedTemplate(path),
     /** Lower-case names: those of all requests and those of the entity, which win. */
     headers: new Map<string, string | CredentialValue>(Object.entries(lowerCased(headers))),
-    query: mapOf(query),
+    query: new Map(
+      Object.entries(query).flatMap(([name, value]) =>
+        typeof value === 'string' || value.kind !== 'template' ? [[name, value] as const] : [],
+      ),
+    ),
     body,
+    hasBody: method === 'POST' || bodyAs !== undefined,
     isForm: bodyAs === 'form',
     /** Values at places in the body. */
-    fill: Object.entries(fill ?? {}).map(([at, value]) => ({ at: answerPath(at), value })),
+    fill: Object.entries(fill ?? {}).flatMap(([at, value]) =>
+      value.kind === 'template' ? [] : [{ at: answerPath(at), value }],
+    ),
+    /** Texts with parameters in them. */
+    texts: textsOf({ query, fill }),
     ...limits,
     /** Every declared parameter of the action. */
     params: new Map<string, ParamPlace>(),
   };
+}
+
+/** Texts with parameters in them, and where they go. `at`: a place in the body; null: the query. */
+export function textsOf({ query, fill = {} }: Pick<RequestFile, 'query' | 'fill'>) {
+  const found = (values: typeof query | typeof fill, at: (name: string) => AnswerPath | null) =>
+    Object.entries(values).flatMap(([name, value]) =>
+      typeof value !== 'string' && value.kind === 'template'
+        ? [{ name, at: at(name), template: value.template }]
+        : [],
+    );
+  return [...found(query, () => null), ...found(fill, answerPath)];
 }
 
 type CheckRequest = Pick<CheckFile, 'method' | 'safe' | 'path' | 'query' | 'body' | 'bodyAs' | 'fill'>;
@@ -170,14 +198,15 @@ function lowerCased(headers: UpstreamFile['headers']): UpstreamFile['headers'] {
 }
 
 function buildParams(
-  { method, path, params: rules }: RequestFile,
+  { method, path, params: rules, ...request }: RequestFile,
   declared: readonly string[],
   ofPaging: ReadonlySet<string> = new Set(),
 ): Map<string, ParamPlace> {
-  const inPath = new Set(namesIn(checkedTemplate(path)));
+  const texts = textsOf(request).map(({ template }) => template);
+  const inTexts = new Set([checkedTemplate(path), ...texts].flatMap(namesIn));
   return new Map(
     declared.map((name): [string, ParamPlace] => {
-      if (inPath.has(name)) return [name, { kind: 'path' }];
+      if (inTexts.has(name)) return [name, { kind: 'path' }];
       if (ofPaging.has(name)) return [name, { kind: 'paging' }];
       return [name, placeOf(name, method, Object.hasOwn(rules, name) ? (rules[name] ?? {}) : {})];
     }),
@@ -186,7 +215,8 @@ function buildParams(
 
 function placeOf(name: string, method: RequestFile['method'], rule: ParamRuleFile) {
   const { as = name, at = as, omit = [], list = 'comma' } = rule;
-  const kind: 'query' | 'header' | 'body' = rule.in ?? (method === 'POST' ? 'body' : 'query');
+  const isBody = method === 'POST' || rule.at !== undefined;
+  const kind: 'query' | 'header' | 'body' = rule.in ?? (isBody ? 'body' : 'query');
   return kind === 'body'
     ? { kind, at: answerPath(at), omit }
     : { kind, name: kind === 'header' ? as.toLowerCase() : as, list, omit };
@@ -206,7 +236,9 @@ export function sentByPaging(paging: PagingFile, pagination: EntityFile['paginat
 
 /** The query parameters that are made of the credentials and settings. */
 export function givenParameters({ query }: Pick<RequestFile, 'query'>): readonly string[] {
-  return Object.entries(query).flatMap(([name, value]) => (typeof value === 'string' ? [] : [name]));
+  return Object.entries(query).flatMap(([name, value]) =>
+    typeof value === 'string' || value.kind === 'template' ? [] : [name],
+  );
 }
 
 /** `own`: query parameters that the connector sends with each request, which are taken from no address. */
