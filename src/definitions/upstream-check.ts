@@ -411,12 +411,15 @@ function checkActionRequest(
   for (const { name: sent, at, template } of texts) {
     const here = place.at(at === null ? 'query' : 'fill', sent, 'template');
     const names = namesIn(template);
-    if (names.length === 0) here.note('expected a parameter in it, such as {team}');
+    if (names.length === 0) here.note('expected a parameter or setting in it, such as {team}');
     for (const name of names) {
       const type = params.get(name)?.type;
-      if (type === undefined) here.note(noSuch('parameter', name, params.keys()));
-      else if (type === 'object' || type === 'array') {
+      if (type === 'object' || type === 'array') {
         here.note(`expected a text, number or flag, ${name} is of type ${type}`);
+      } else if (type === undefined) {
+        checkGiven(check.file, { kind: 'field', field: name }, here);
+        const isSecret = check.file.credentials.some(({ fields }) => fields[name]?.secret === true);
+        if (isSecret) here.note(`expected no secret: ${name} would be shown in messages`);
       }
     }
   }
@@ -455,7 +458,8 @@ function checkRule(
   rule: ParamRuleFile,
   place: Place,
 ): void {
-  const isBody = rule.in === undefined && (method === 'POST' || (bodyAs !== undefined && rule.at !== undefined));
+  const isBody =
+    rule.in === undefined && (method === 'POST' || (bodyAs !== undefined && rule.at !== undefined));
   if (rule.at !== undefined && !isBody) place.note('belongs to a parameter in a body', 'at');
   const sentAs = rule.as ?? name;
   const noteName = (key: string) => (message: string) => place.note(message, key);
@@ -473,11 +477,7 @@ function checkRule(
 }
 
 /** Names the place of a parameter, for a message; each place takes only one. */
-function placeName(
-  { method }: RequestFile,
-  name: string,
-  { as = name, at, ...rule }: ParamRuleFile,
-): string {
+function placeName({ method }: RequestFile, name: string, { as = name, at, ...rule }: ParamRuleFile): string {
   if (rule.in === 'header') return `header ${as.toLowerCase()}`;
   const isBody = method === 'POST' || at !== undefined;
   return rule.in === 'query' || !isBody ? `query ${as}` : `body ${at ?? as}`;

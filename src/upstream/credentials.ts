@@ -169,8 +169,9 @@ export function openRequest(
     query,
     fill,
     path,
+    texts,
     params,
-  }: Pick<UpstreamRequest, 'headers' | 'query' | 'fill' | 'path' | 'params'>,
+  }: Pick<UpstreamRequest, 'headers' | 'query' | 'fill' | 'path' | 'texts' | 'params'>,
   { values, secrets }: Pick<OpenCredentials, 'values' | 'secrets'>,
 ) {
   const opened: Record<string, string> = {};
@@ -203,6 +204,7 @@ export function openRequest(
     if (isSecret) made.push(text, ...inBody(at, text));
   }
   const inPath = namesIn(path).filter((name) => !params.has(name));
+  const inTexts = texts.flatMap(({ template }) => namesIn(template)).filter((name) => !params.has(name));
   return {
     headers: opened,
     /** Parameters of the query, which are sent with each page. */
@@ -210,7 +212,11 @@ export function openRequest(
     /** Parameters that hold a secret: they are shown by name only. */
     hidden,
     fill: filled,
-    path: new Map(inPath.map((name) => [name, pathValue(name, values)])),
+    /** Values of names in the path and in texts. */
+    path: new Map([
+      ...inTexts.flatMap((name) => [[name, values.get(name) ?? []].flat()] as [string, string][]),
+      ...inPath.map((name): Pair => [name, pathValue(name, values)]),
+    ]),
     /** Names in the path whose values are secret. */
     hiddenPath: inPath.filter((name) => secrets.includes(values.get(name) ?? '')),
     /** Values derived from the credentials, as secret as they are. */

@@ -217,6 +217,66 @@ describe('a setting', () => {
   });
 });
 
+describe('a text with parameters in it', () => {
+  const made = `
+credentials: [{ title: No sign-in, fields: {} }]
+settings: { team: { title: Team id }, lang: { title: Language, required: false } }
+entities:
+  things:
+    fields: { id: string }
+    key: [id]
+    actions: { list: { params: { offset: integer, from: string, kind: string } } }
+    pagination: { kind: offset, offsetParam: offset, sizeParam: null, maxSize: 1 }
+    fixedParams: { kind: a }
+upstream:
+  baseUrl: $ORIGIN
+  auth: { No sign-in: { kind: none } }
+  check: { path: /status }
+  ${limits}
+  entities:
+    things:
+      list:
+        path: /things
+        query:
+          limit: { template: '{offset},1' }
+          filter: { template: '[{"team": "{team}"}]' }
+          absent: { template: '{from} to {offset}' }
+          lang: { template: 'lang:{lang}' }
+        fill: { page.after: { template: 'n{offset}' } }
+        bodyAs: json
+        params: { kind: { at: kind } }
+        records: items
+`;
+
+  it('goes into the query and the body of a GET; without one of its values it is left out', async () => {
+    const service = await describedService({
+      definition: made,
+      credentials: null,
+      settings: '    settings: { team: t7 }\n',
+      respond: ({ query }) => ({ body: { items: query.get('limit') === '0,1' ? [{ id: '1' }] : [] } }),
+    });
+    await service.sync();
+    const lists = service.requests.filter(({ path }) => path === '/things');
+    expect(lists[0]?.method).toBe('GET');
+    expect(Object.fromEntries(lists[0]?.query ?? [])).toEqual({ limit: '0,1', filter: '[{"team": "t7"}]' });
+    expect(bodyOf(lists[0])).toEqual({ kind: 'a', page: { after: 'n0' } });
+    expect(lists[1]?.query.get('limit')).toBe('1,1');
+    expect(service.rows('things').size).toBe(1);
+  });
+
+  it.each([
+    ["'{offset},1'", "'{offzet},1'", 'limit.template.field: no such field of the credentials and settings'],
+    ["'{offset},1'", "'1'", 'limit.template: expected a parameter or setting in it'],
+    ['title: Team id }', 'title: Team id, secret: true }', 'filter.template: expected no secret'],
+    ['bodyAs: json', 'safe: true', 'list.fill: expected method: POST beside it, or bodyAs'],
+    ['kind: string', 'kind: string, limit: string', 'params.limit: goes where a text of the query goes'],
+  ])('has the problem: %s → %s', (change, to, expected) => {
+    const text = `${head}${made}`.replace(change, to).replaceAll('$ORIGIN', 'https://a.example');
+    const { problems } = parseDefinition('d.yaml', text);
+    expect(problems.map(formatProblem).join('\n')).toContain(expected);
+  });
+});
+
 describe('the address of a next page', () => {
   const paged = `
 credentials: [{ title: No sign-in, fields: {} }]

@@ -91,6 +91,28 @@ describe('a token of a login', () => {
     }
   });
 
+  it('comes from a call that is signed itself, at an address with a name in its path', async () => {
+    const sign = 'sign: { kind: basic, user: { field: user }, password: { field: password } }';
+    const auth = loginOf(`method: GET, form: {}, ${sign}`).replace('$ORIGIN/login', '$ORIGIN/{tenant}/login');
+    const host = "host: { tenant: { from: [{ field: user }], pattern: '[a-z.]+' } }\n  auth:";
+    const respond = issuing(9);
+    const service = await describedService({
+      definition: definition(auth).replace('auth:', host),
+      credentials,
+      respond: (request) => respond({ ...request, path: request.path.replace('/ada', '') }),
+    });
+    const result = await service.cli('sync');
+    expect(result.code).toBe(0);
+    expect(paths(service.requests)).toEqual(['/ada/login', '/me', '/things', '/others']);
+    const encoded = Buffer.from(`ada:${password}`).toString('base64');
+    expect(service.requests[0]?.headers.authorization).toBe(`Basic ${encoded}`);
+    for (const text of [result.stdout, result.stderr, ...service.files()])
+      expect(text).not.toContain(encoded);
+    service.signIn({ user: '..', password });
+    expect((await service.cli('sync')).code).not.toBe(0);
+    expect(service.requests).toHaveLength(4);
+  });
+
   it('goes into a header of its own, by a form or the query of a GET', async () => {
     const form = 'form: { user: { field: user }, password: { field: password }, app: sync }, header: X-Token';
     const sent = `user=ada&password=${password}&app=sync`;

@@ -40,7 +40,7 @@ const functions: ReadonlySet<string> = new Set(
   [
     'now_utc today_utc day_delta duration timestamp format_datetime str_to_datetime strftime isoformat',
     'max min length count int float round lower upper strip lstrip rstrip trim split replace join slice',
-    'hash base64encode urlencode regex_search sanitize_url tojson last first items keys values list part',
+    'hash base64encode urlencode regex_search sanitize_url tojson last first items keys values list part table',
   ].flatMap((line) => line.split(' ')),
 );
 
@@ -134,6 +134,11 @@ function openNode(data: JsonValue | undefined, parameters: JsonObject, depth: nu
     get: (...names: readonly string[]) => partIn(data, ...names) ?? null,
     text: (...names: readonly string[]) => textIn(data, ...names) ?? '',
     part: (...names: readonly string[]) => inner(partIn(data, ...names)),
+    /** The values of a table, which the library keeps in a map. */
+    members: (name: string): readonly Expression[] => {
+      const map: unknown = partIn(data, name);
+      return map instanceof Map ? [...(map as Map<JsonValue, JsonValue>).values()].map(inner) : [];
+    },
     parts: (...names: readonly string[]) =>
       listIn(data, ...names).map((one) =>
         inner(textIn(one, 'type') === 'KeywordArgumentExpression' ? partIn(one, 'value') : one),
@@ -165,10 +170,17 @@ const converters: Readonly<Record<string, (node: Node) => Expression>> = {
   ArrayLiteral: list,
   TupleLiteral: list,
   Identifier: ({ text }) => variable(text('value')),
-  // The library keeps the members in a map.
-  ObjectLiteral: ({ get }) => (isEmptyMap(get('value')) ? valueOf({}) : other('a table in a template')),
+  ObjectLiteral: ({ members }) => {
+    const values = members('value');
+    return values.length === 0 ? valueOf({}) : call('table', values);
+  },
   MemberExpression: ({ get, text, part, parameters }) => {
-    if (text('property', 'type') === 'SliceExpression') return call('slice', [part('object')]);
+    if (text('property', 'type') === 'SliceExpression') {
+      const bounds = ['start', 'stop'].map((name) =>
+        get('property', name) === null ? valueOf(null) : part('property', name),
+      );
+      return call('slice', [part('object'), ...bounds]);
+    }
     const isName = get('computed') !== true && text('property', 'type') === 'Identifier';
     return member(part('object'), isName ? valueOf(text('property', 'value')) : part('property'), parameters);
   },
@@ -210,10 +222,6 @@ const converters: Readonly<Record<string, (node: Node) => Expression>> = {
   },
   Comment: () => valueOf(''),
 };
-
-function isEmptyMap(value: unknown): boolean {
-  return value instanceof Map && value.size === 0;
-}
 
 function variable(name: string): Expression {
   const word = valueOfWord(name);
@@ -284,8 +292,8 @@ export function expressionText(expression: Expression): string {
   if (expression.kind === 'value') return oneLine(JSON.stringify(expression.value), 60);
   if (expression.kind === 'other') return expression.why;
   if (expression.kind === 'path') {
-    const isPlain = (step: string | number): boolean => /^[@\w-]+$/.test(String(step));
-    const steps = expression.steps.map((step) => (isPlain(step) ? step : JSON.stringify(step)));
+    const isPlain = (step: string | number): boolean => /^[@\w.-]+$/.test(String(step));
+    const steps = expression.steps.map((step) => (isPlain(step) ? escaped(step) : JSON.stringify(step)));
     return [expression.root, ...steps].join('.');
   }
   const { kind, name } = expression;
@@ -293,6 +301,11 @@ export function expressionText(expression: Expression): string {
   if (kind === 'not') return `not ${texts[0]}`;
   if (kind === 'if') return `a choice by ${texts[0]}`;
   return kind === 'call' ? `${name}(${texts.join(', ')})` : texts.join(` ${kind === 'join' ? 'and' : name} `);
+}
+
+/** A name as a dotted path has it. */
+export function escaped(step: string | number): string {
+  return String(step).replaceAll('.', String.raw`\.`);
 }
 
 /** The expression and everything in it. */

@@ -38,8 +38,14 @@ export function readChanges(
   const from = paramOf(cursor, request, 'from');
   const to = paramOf(cursor, request, 'to');
   if (from === null) return to === null ? none : refuse('an end of changes without a start', cursor);
-  const own = cursor.text('datetime_format') ?? '%Y-%m-%dT%H:%M:%S%z';
-  const formats = [...new Set(bounds.length === 0 ? [own] : bounds.map((use) => use.format ?? own))];
+  const own = (cursor.text('datetime_format') ?? '%Y-%m-%dT%H:%M:%S%z').replace('%_ms', '%f');
+  const formats = [
+    ...new Set(
+      bounds.length === 0
+        ? [own]
+        : bounds.map((use) => use.format ?? (use.isCut === true ? own.replace(/%z$/, '+00') : own)),
+    ),
+  ];
   const [pattern = own, ...more] = formats;
   if (more.length > 0) return refuse(`times of two formats (${formats.join(', ')})`, cursor);
   const format = formatOf(pattern, cursor);

@@ -1,5 +1,5 @@
 import type { JsonObject } from '../../core/json.ts';
-import { expressionText, isNothing, rootsOf, type Expression } from './expressions.ts';
+import { escaped, expressionText, fixedText, isNothing, rootsOf, type Expression } from './expressions.ts';
 import type { Component } from './manifest-file.ts';
 import type { Records } from './manifest-records.ts';
 import { placeOfOption, type Request } from './manifest-request.ts';
@@ -33,21 +33,27 @@ export function readPaging(
   if (paginator.kind !== 'DefaultPaginator') refuse('paging of this type', paginator);
   const strategy = paginator.part('pagination_strategy') ?? refuse('paging without a strategy', paginator);
   const option = paginator.part('page_token_option');
-  const place = placeOfOption(option);
-  const written = request.uses.find((use) => use.kind === 'token')?.param ?? null;
+  const token = request.uses.find((use) => use.kind === 'token');
+  const written = token?.param ?? null;
   if (option === null && written === null) {
     refuse('paging that cannot move: no place of the request takes the next page', paginator);
   }
   const isCursor = strategy.type === 'CursorPagination';
   const position = isCursor ? positionBy(strategy.expression('cursor_value')) : null;
+  const whole = placeOfOption(option);
+  const place = whole && { ...whole, name: `${whole.name}${position?.member ?? ''}` };
   const isNumber = position === null || position.kind === 'count';
-  const param =
-    place === null ? written : request.params.add(place, { type: isNumber ? 'integer' : 'string' });
+  if (token?.where === 'text' && !isNumber) refuse('a token inside a longer text', paginator);
+  if (token !== undefined && token.first > 0 && strategy.type !== 'OffsetIncrement') {
+    refuse('a next page that the request computes', paginator);
+  }
+  const param = place === null ? written : request.params.add(place);
+  if (param !== null && isNumber) request.params.count(param);
   const size = sizeOf(paginator, strategy, request);
   if (strategy.kind === 'custom') refuse('paging of this type', strategy);
   if (position !== null) return byCursor({ strategy, request, records, param, size, isRoot, position });
   if (param === null) return refuse('numbers of pages in an address', paginator);
-  if (strategy.kind === 'OffsetIncrement') return byOffset(param, size, size.max);
+  if (strategy.kind === 'OffsetIncrement') return byOffset(param, size, size.max, token?.first);
   if (strategy.kind !== 'PageIncrement') return refuse('paging of this type', strategy);
   const sent = sentBy(strategy.expression('start_from_page'), strategy);
   const first = sent.kind === 'text' ? Number(sent.value) : Number.NaN;
@@ -75,8 +81,9 @@ function sizeOf(paginator: Component, strategy: Component, request: Request) {
 
 type Size = ReturnType<typeof sizeOf>;
 
-function byOffset(offsetParam: string, { param, guesses }: Size, maxSize: number): PagingFound {
-  const pagination = { kind: 'offset', offsetParam, sizeParam: param, maxSize };
+function byOffset(offsetParam: string, { param, guesses }: Size, maxSize: number, first = 0): PagingFound {
+  const counted = first === 0 ? {} : { first };
+  const pagination = { kind: 'offset', offsetParam, ...counted, sizeParam: param, maxSize };
   return { ...single, pagination, guesses, summary: 'pages by offset' };
 }
 
@@ -97,6 +104,8 @@ interface Position {
   readonly place: string;
   /** The parameter of the address, or the added number. */
   readonly more: string;
+  /** The place in the variables of GraphQL, where the file writes them as a text: `{"after": "…"}`. */
+  readonly member?: string;
 }
 
 /** Forms of a value of the answer or the last record. */
@@ -108,10 +117,16 @@ const paths: readonly (readonly [Position['kind'], RegExp])[] = [
 const sum = /^\+\((?:int\()?response\.([\w.]+)\)?, (?:int\()?(\d+|response\.[\w.]+)\)*$/;
 /** `response.next.split('cursor=')[1].split('&')[0]`, `regex_search('cursor=([^&]+)')` */
 const address =
-  /^(?:(?:part|split|regex_search|last|first)\()+response\.([@\w.-]+)(?=[,)]).*?, "(?:[?&]|\\+)*([\w.$[\]-]+)=/;
+  /^(?:(?:part|split|regex_search|last|first)\()+response\.([@\w.\\-]+)(?=[,)]).*?, "(?:[?&]|\\+)*([\w.$[\]-]+)=/;
 
 function positionBy(value: Expression | null): Position {
   if (value === null) return { kind: 'other', place: 'no cursor_value', more: '' };
+  if (value.kind === 'join') {
+    const [, inner = null] = value.parts;
+    const [, name] = /^ *\{"(\w+)": *"$/.exec(fixedText(value.parts[0])) ?? [];
+    const isVariable = fixedText(value.parts[2]).trim() === '"}' && value.parts.length === 3;
+    if (name !== undefined && isVariable) return { ...positionBy(inner), member: `.${name}` };
+  }
   const text = expressionText(value);
   const other = { kind: 'other', place: text, more: '' } as const;
   const [test = null, second = null, third = null] = 'parts' in value ? value.parts : [];
@@ -121,12 +136,12 @@ function positionBy(value: Expression | null): Position {
   if (value.kind === 'if') return second !== null && isNothing(second) ? positionBy(third) : other;
   if (/^(?:[\w(]*)headers\.link\b/i.test(text)) return { ...other, kind: 'link' };
   if (value.kind === 'path') {
-    const plain = [value.root, ...value.steps].join('.');
+    const plain = [value.root, ...value.steps.map(escaped)].join('.');
     const [kind, form] = paths.find(([, one]) => one.test(plain)) ?? ['other'];
     return form === undefined ? other : { ...other, kind, place: form.exec(plain)?.[1] ?? '' };
   }
   if (value.kind !== 'call') return other;
-  if (/^(?:int|urlencode|strip|trim)$/.test(value.name)) return positionBy(test);
+  if (/^(?:int|urlencode|strip|trim|tojson)$/.test(value.name)) return positionBy(test);
   const [, place, more = ''] = sum.exec(text) ?? address.exec(text) ?? [];
   return place === undefined ? other : { kind: value.name === '+' ? 'count' : 'inAddress', place, more };
 }
@@ -249,7 +264,7 @@ function conditionsIn(stop: Expression): readonly Expression[] {
 const flagName = /(?:^|[_.])(?:has|is|more)(?:_|$|[A-Z])|more$|^has|continue|remaining/i;
 const isSet = /^response\.([\w.]+)(?: (?:== (?:true|"[Tt]rue")|!= (?:false|"[Ff]alse")))?$/;
 const isUnset = /^response\.([\w.]+) (?:== (?:false|"[Ff]alse")|!= (?:true|"[Tt]rue"))$/;
-const isAbsent = /^(?:not )?(?:\w+\()*response\.([@\w.-]+)\)*(?: == (?:null|""|0|"null"))?$/;
+const isAbsent = /^(?:not )?(?:\w+\()*response\.([@\w.\\-]+)\)*(?: == (?:null|""|0|"null"))?$/;
 
 /** The meaning of one condition; null: it is computed. */
 function endBy(stop: Expression, { place }: Position): End | null {
@@ -261,7 +276,8 @@ function endBy(stop: Expression, { place }: Position): End | null {
   if (more !== undefined) return { more, open: null };
   const roots = [...rootsOf(stop)];
   // 'next' not in headers.link, not headers.link, not last_record
-  if (/ not in |^not (?:headers|last_record)/.test(text) && !roots.includes('other')) return unsaid;
+  if (/ not in |^not (?:regex_search\()?(?:headers|last_record)/.test(text) && !roots.includes('other'))
+    return unsaid;
   const [, absent] = isAbsent.exec(text) ?? [];
   if (absent !== undefined && !/length|count\(/.test(text)) {
     // The position itself, an object around it, or the next address.

@@ -14,9 +14,9 @@ import { holdsTemplate, oneLine, plainText, wordsOf } from './schemas.ts';
 import { hostPattern } from './service-file.ts';
 import { stated } from './write-definition.ts';
 
-/** A place of a request that a value goes to. `name`: dotted in a body. */
+/** A place of a request that a value goes to; `text`: within a text of another one. `name`: dotted in a body. */
 export interface Place {
-  readonly where: 'path' | 'query' | 'header' | 'body';
+  readonly where: 'path' | 'text' | 'query' | 'header' | 'body';
   readonly name: string;
 }
 
@@ -33,7 +33,7 @@ export function readRequest(requester: Component, signed: Place | null) {
   const { baseUrl, host, path, used } = addressOf(urlOf(requester), requester);
   const params = openParams(method);
   const fixed: Record<string, JsonValue> = {};
-  const uses: (Use & { readonly param: string })[] = [];
+  const uses: (Use & Pick<Place, 'where'> & { readonly param: string })[] = [];
   const parts: Record<'query' | 'header' | 'body', Record<string, JsonValue>> = {
     query: {},
     header: {},
@@ -41,13 +41,21 @@ export function readRequest(requester: Component, signed: Place | null) {
   };
   let body: JsonObject = {};
 
-  /** Puts a value at its place. In a path, returns what is written there. */
+  /** Puts a value at its place. In a path or a text, returns what is written there. */
   const put = (place: Place, sent: Sent, at: Component): string => {
     const { where, name } = place;
     if (signed?.where === where && signed.name === name) return '';
+    if (sent.kind === 'joined') {
+      const inner = { where: where === 'path' ? where : 'text', name } as const;
+      const template = sent.parts.map((part) => put(inner, part, at)).join('');
+      if (where === 'path') return template;
+      if (where !== 'query' && where !== 'body') refuse('a value inside a longer text of a header', at);
+      parts[where][name] = { template };
+      return '';
+    }
     if (sent.kind === 'text') {
       const text = plainText(sent.value);
-      if (where === 'path') return text;
+      if (where === 'path' || where === 'text') return text;
       if (where === 'body') body = withValueAt(body, name.split('.'), sent.value);
       else if (isJsonArray(sent.value) && where === 'query') {
         fixed[params.add(place, { type: 'array' })] = sent.value.map(plainText);
@@ -57,14 +65,16 @@ export function readRequest(requester: Component, signed: Place | null) {
     }
     if (sent.kind === 'setting') {
       const { setting, suffix } = sent;
-      used.push(where === 'path' ? { ...setting, isRequired: setting.fallback === null } : setting);
-      if (where === 'path') return `{${setting.name}}${suffix}`;
+      const isWritten = where === 'path' || where === 'text';
+      if (where === 'text' && setting.isSecret) refuse('a secret inside a longer text', at);
+      used.push(isWritten ? { ...setting, isRequired: setting.fallback === null } : setting);
+      if (isWritten) return `{${setting.name}}${suffix}`;
       parts[where][name] = { field: setting.name, ...(suffix === '' ? {} : { suffix }) };
       return '';
     }
     const hint = sent.kind === 'partition' ? sent.name : sent.kind === 'bound' ? sent.bound : null;
     const param = params.add(place, { isRequired: sent.kind === 'partition' || where === 'path', hint });
-    if (!uses.some((use) => use.param === param)) uses.push({ ...sent, param });
+    if (!uses.some((use) => use.param === param)) uses.push({ ...sent, param, where });
     if (sent.kind === 'clock') fixed[param] = { days: sent.days, format: sent.format };
     return `{${param}}`;
   };
@@ -89,17 +99,16 @@ export function readRequest(requester: Component, signed: Place | null) {
     used,
     params,
     put,
-    /** Whether a GET has a body. */
-    isOdd: () =>
-      method === 'GET' &&
-      ([body, parts.body].some((part) => Object.keys(part).length > 0) || params.areInBody()),
     /** The members of the request that are the same in every call. */
-    sent: (): JsonObject => ({
-      ...(method === 'POST' ? { method, safe: true } : {}),
-      path: written.path,
-      ...stated({ query: parts.query, body, fill: parts.body }),
-      ...(sentBody.isForm ? { bodyAs: 'form' } : {}),
-    }),
+    sent: (): JsonObject => {
+      const hasBody = params.areInBody() || [body, parts.body].some((part) => Object.keys(part).length > 0);
+      const json = hasBody && method === 'GET' ? 'json' : undefined;
+      return {
+        ...(method === 'POST' ? { method, safe: true } : {}),
+        path: written.path,
+        ...stated({ query: parts.query, body, fill: parts.body, bodyAs: sentBody.isForm ? 'form' : json }),
+      };
+    },
     headers: parts.header,
   };
 }
@@ -149,7 +158,7 @@ function membersOf(requester: Component, name: string): readonly Member[] {
   }
   return Object.entries(isMap ? value : Object.fromEntries(new URLSearchParams(plainText(value))))
     .filter(([key]) => key !== '$parameters')
-    .map(([key, one]) => [key, requester.parse(one)]);
+    .map(([key, one]) => [key.trim(), requester.parse(one)]);
 }
 
 /** The members of a body by their dotted places. `isForm`: it is sent as a form. */
@@ -208,14 +217,15 @@ function openParams(method: string) {
   const params = new Map<string, Param & { readonly place: Place }>();
   const rule = (name: string, { place: { where, name: sent }, type }: Param & { place: Place }): JsonObject =>
     stated({
-      [where === 'body' ? 'at' : 'as']: sent === name || where === 'path' ? undefined : sent,
+      as: sent === name || !/^(?:query|header)$/.test(where) ? undefined : sent,
+      at: where === 'body' && (sent !== name || method === 'GET') ? sent : undefined,
       in: where === 'header' || (where === 'query' && method === 'POST') ? where : undefined,
       list: type === 'array' ? 'repeat' : undefined,
     });
   return {
     /** The name of the parameter at a place, which takes one only. */
     add: (place: Place, more: Param = {}): string => {
-      const isPath = place.where === 'path';
+      const isPath = place.where === 'path' || place.where === 'text';
       const isThere = (one: Place): boolean => one.where === place.where && one.name === place.name;
       const [known] = [...params].find(([, one]) => isThere(one.place)) ?? [];
       if (known !== undefined && !isPath) return known;
@@ -225,6 +235,11 @@ function openParams(method: string) {
       for (let number = 2; params.has(name); number += 1) name = `${first}_${number}`;
       params.set(name, { ...more, place });
       return name;
+    },
+    /** Says that the service counts with a parameter. */
+    count: (name: string): void => {
+      const known = params.get(name);
+      if (known !== undefined) params.set(name, { ...known, type: 'integer' });
     },
     /** Takes a parameter away; its place, or null where there is none. */
     remove: (name: string): Place | null => {
@@ -257,7 +272,7 @@ export function placeOfOption(option: Component | null): Place | null {
   const [, word] = /^(request_parameter|header|body_json|body_data)$/.exec(into) ?? [];
   if (word === undefined) return refuse(`an option that goes into ${into || 'nothing'}`, option);
   const path = [option.get('field_path') ?? option.text('field_name') ?? ''].flat();
-  const names = path.map((name) => fixedText(option.parse(plainText(name))));
+  const names = path.map((name) => fixedText(option.parse(plainText(name))).trim());
   if (names.length === 0 || names.includes('')) refuse('an option without a fixed name', option);
   const where = word === 'header' ? 'header' : word === 'request_parameter' ? 'query' : 'body';
   return { where, name: names.join('.') };
@@ -286,6 +301,8 @@ export function fixedTexts(component: Component, name: string): readonly string[
 export type Sent =
   | { readonly kind: 'text'; readonly value: JsonValue }
   | { readonly kind: 'setting'; readonly setting: Setting; readonly suffix: string }
+  /** Texts and values one after another. */
+  | { readonly kind: 'joined'; readonly parts: readonly Sent[] }
   | Use;
 
 /** A value from outside of the connector's values. */
@@ -297,8 +314,15 @@ export type Use =
       readonly above: number;
       readonly part: JsonObject | null;
     }
-  | { readonly kind: 'bound'; readonly bound: 'from' | 'to'; readonly format: string | null }
-  | { readonly kind: 'token' }
+  /** `format`: null: that of the cursor. `isCut`: without the minutes of its offset, which are 00 in UTC. */
+  | {
+      readonly kind: 'bound';
+      readonly bound: 'from' | 'to';
+      readonly format: string | null;
+      readonly isCut?: boolean;
+    }
+  /** `first`: what the file adds to it. */
+  | { readonly kind: 'token'; readonly first: number }
   /** A number of days from now, in a format. */
   | { readonly kind: 'clock'; readonly days: number; readonly format: string };
 
@@ -324,15 +348,11 @@ function read(expression: Expression, at: Component): Sent | null {
   if (expression.kind === 'other') return null;
   const { kind, name, parts } = expression;
   const [first, second, third] = parts;
-  if (first === undefined) return kind === 'call' ? readClock(name) : null;
-  if (kind === 'call') return readCall(name, first, second, at);
+  if (kind === 'call') return readCall(name, parts, at);
+  if (first === undefined) return null;
+  if (kind === 'join') return readJoined(parts, at);
   if (second === undefined || parts.length > (kind === 'if' ? 3 : 2)) return null;
   if (kind === 'or') return withFallback(first, second, at);
-  if (kind === 'join') {
-    return first.kind === 'path' && first.root === 'config' && second.kind === 'value'
-      ? settingOf(at.settings.at(first.steps, at), fixedText(second))
-      : null;
-  }
   if (kind !== 'if' || third === undefined) return null;
   const tested = (first.kind === 'compare' ? first.parts[0] : undefined) ?? first;
   if (tested.kind === 'path' && tested.root === 'token') {
@@ -345,8 +365,19 @@ function read(expression: Expression, at: Component): Sent | null {
   return isSame || expressionText(first) === expressionText(second) ? withFallback(second, third, at) : null;
 }
 
+function readJoined(parts: readonly Expression[], at: Component): Sent | null {
+  const [first, second] = parts;
+  const isSuffixed = parts.length === 2 && second?.kind === 'value';
+  if (isSuffixed && first?.kind === 'path' && first.root === 'config') {
+    return settingOf(at.settings.at(first.steps, at), fixedText(second));
+  }
+  // Where only values of the connector stand in it, a person gives the text itself.
+  const isFixed = parts.every((part) => part.kind === 'value' || [...rootsOf(part)].join() === 'config');
+  return isFixed ? null : { kind: 'joined', parts: parts.map((part) => sentBy(part, at)) };
+}
+
 function readPath(root: string, steps: Steps, at: Component): Sent | null {
-  if (root === 'token') return { kind: 'token' };
+  if (root === 'token') return { kind: 'token', first: 0 };
   if (root === 'config') {
     // Public files name a value that no connector has where they want none.
     return at.settings.isKnown(steps) ? settingOf(at.settings.at(steps, at)) : { kind: 'text', value: '' };
@@ -356,7 +387,7 @@ function readPath(root: string, steps: Steps, at: Component): Sent | null {
   if (text === 'start_time' || text === 'end_time') {
     return { kind: 'bound', bound: text === 'start_time' ? 'from' : 'to', format: null };
   }
-  const [, parents = '', name = ''] = /^((?:parent_slice\.)*)(extra_fields\..+|[^.]+)$/.exec(text) ?? [];
+  const [, parents = '', name = ''] = /^((?:parent_slice\.)*)(.+)$/.exec(text) ?? [];
   return name === '' ? null : { kind: 'partition', name, above: parents.split('.').length - 1, part: null };
 }
 
@@ -387,12 +418,9 @@ function readClock(name: string): Sent | null {
   return { kind: 'clock', days: 0, format: name === 'now_utc' ? 'dateTime' : 'date' };
 }
 
-function readCall(
-  name: string,
-  value: Expression,
-  second: Expression | undefined,
-  at: Component,
-): Sent | null {
+function readCall(name: string, [value, ...rest]: readonly Expression[], at: Component): Sent | null {
+  const [second] = rest;
+  if (value === undefined) return readClock(name);
   const text = fixedText(second);
   switch (name) {
     case 'day_delta': {
@@ -405,11 +433,23 @@ function readCall(
       return value.kind === 'path' && value.root === 'config'
         ? settingOf(at.settings.at(value.steps, at, text))
         : inFormat(sentBy(value, at), text);
+    case 'slice': {
+      const sent = sentBy(value, at);
+      const [start, end] = rest.map((one) => expressionText(one));
+      if (sent.kind !== 'bound' || sent.format !== null) return null;
+      if (start === '-2' && end === 'null') return { kind: 'text', value: '00' };
+      return start === 'null' && end === '-2' ? { ...sent, isCut: true } : null;
+    }
     case 'timestamp':
       return inFormat(sentBy(value, at), '%s');
     case '-':
     case '+': {
       const given = second === undefined ? '' : expressionText(second);
+      // A record is counted from 1.
+      if (name === '+' && given === '1' && rootsOf(value).has('token')) {
+        const sent = sentBy(value, at);
+        return sent.kind === 'token' ? { ...sent, first: 1 } : null;
+      }
       const [, days] = /^duration\("P(\d+)D"\)$/.exec(given) ?? [];
       const sent = days === undefined ? null : sentBy(value, at);
       return sent?.kind === 'clock' ? { ...sent, days: sent.days + Number(`${name}${days}`) } : null;
@@ -421,7 +461,7 @@ function readCall(
       return sent.kind === 'partition' && typeof second.value === 'number' ? { ...sent, part } : null;
     }
     default:
-      return /^(?:int|strip|trim|str_to_datetime)$/.test(name) ? sentBy(value, at) : null;
+      return /^(?:int|strip|trim|str_to_datetime|sanitize_url)$/.test(name) ? sentBy(value, at) : null;
   }
 }
 

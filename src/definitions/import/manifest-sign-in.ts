@@ -181,17 +181,21 @@ function textOrField(expression: Expression, at: Component, reading: Reading): J
   return textIn(value, 'text') ?? value;
 }
 
-/** An address with names in its host only. */
+/** An address with names in its host and its path. */
 function writtenUrl(parts: readonly Expression[], at: Component, { host, used }: Reading): string {
   const address = addressOf(parts, at);
   Object.assign(host, address.host);
   used.push(...address.used);
-  const path = address.path.flatMap(partsOf);
-  if (path.some((part) => part.kind !== 'value')) refuse('an address of tokens with a value in its path', at);
-  const text = path
-    .map(fixedText)
-    .join('')
-    .replaceAll(/\/{2,}/g, '/');
+  const path = address.path.flatMap(partsOf).map((part): string => {
+    const sent = sentBy(part, at);
+    if (sent.kind === 'text') return plainText(sent.value);
+    if (sent.kind !== 'setting') return refuse('an address of tokens with a computed path', at);
+    const { setting, suffix } = sent;
+    used.push({ ...setting, isRequired: setting.fallback === null });
+    host[setting.name] = { from: [{ field: setting.name }], pattern: '[A-Za-z0-9][A-Za-z0-9._-]{0,99}' };
+    return `{${setting.name}}${suffix}`;
+  });
+  const text = path.join('').replaceAll(/\/{2,}/g, '/');
   return text.includes('?') ? refuse('an address of tokens with a query', at) : `${address.baseUrl}${text}`;
 }
 
@@ -199,11 +203,19 @@ function writtenUrl(parts: readonly Expression[], at: Component, { host, used }:
 function login(one: Component, reading: Reading): JsonObject {
   const requester = needed(one, 'login_requester', 'HttpRequester', 'a login of this type');
   const inner = requester.part('authenticator');
-  if (inner !== null && inner.type !== 'NoAuth') refuse('a login that is signed itself', inner);
+  const sign = inner === null || inner.type === 'NoAuth' ? undefined : authOf(inner, reading);
+  if (
+    inner !== null &&
+    sign !== undefined &&
+    !/^(?:basic|bearer|header|query)$/.test(plainText(sign['kind']))
+  ) {
+    refuse('a login that is signed by another call', inner);
+  }
   const token = listIn(one.get('session_token_path')).map(plainText).join('.');
   if (token === '') refuse('a login that does not say where its token is', one);
   const { isForm, members } = readBody(requester);
   const values = members.map(([name, value]) => [name, textOrField(value, requester, reading)]);
+  const method = (requester.text('http_method') ?? 'GET').toUpperCase();
   const use = one.part('request_authentication');
   const place = placeOfOption(use?.part('inject_into') ?? null);
   if (use?.type !== 'Bearer' && place?.where !== 'header') {
@@ -213,8 +225,9 @@ function login(one: Component, reading: Reading): JsonObject {
   return {
     kind: 'login',
     url: writtenUrl(urlOf(requester), requester, reading),
-    method: (requester.text('http_method') ?? 'GET').toUpperCase(),
-    ...stated({ [isForm ? 'form' : 'body']: Object.fromEntries(values) as JsonObject }),
+    method,
+    [isForm || method === 'GET' ? 'form' : 'body']: Object.fromEntries(values) as JsonObject,
+    ...stated({ sign }),
     token,
     ...stated({ header: place?.name, lifetimeMs }),
   };
@@ -237,13 +250,15 @@ function statedKey(requester: Component, reading: Reading): SignIn & { readonly 
     const all = objectIn(requester.get(where === 'header' ? 'request_headers' : 'request_parameters'));
     return Object.entries(all).map(([name, text]) => ({ where, name, ...prefixed(requester.parse(text)) }));
   });
-  const key = members.find(
+  const isAuthorization = ({ name }: { name: string }): boolean => name.toLowerCase() === 'authorization';
+  const keys = members.filter(
     ({ where, name, prefix, value }) =>
       value?.kind === 'path' &&
       value.root === 'config' &&
       (where === 'header' || prefix === undefined) &&
-      (requester.settings.isSecretAt(value.steps) || name.toLowerCase() === 'authorization'),
+      (requester.settings.isSecretAt(value.steps) || isAuthorization({ name })),
   );
+  const key = keys.find(isAuthorization) ?? keys[0];
   if (key === undefined) return { ...shared, title: 'No sign-in', auth: { kind: 'none' }, place: null };
   const { where, name, value, prefix } = key;
   const auth = { kind: where, name, value: valueOf(value, requester, reading), ...stated({ prefix }) };

@@ -7,7 +7,7 @@ import { readFilter, readPlace, readRecords, type Records } from './manifest-rec
 import { placeOfOption, readRequest, urlOf, type Request } from './manifest-request.ts';
 import { refuse, Refusal, unlessRefused } from './manifest-settings.ts';
 import { readSigning, type Signing } from './manifest-sign-in.ts';
-import { addressOf, fixedTexts, needed, sentBy, type Use } from './manifest-request.ts';
+import { addressOf, fixedTexts, needed, sentBy } from './manifest-request.ts';
 import { columnName, plainText, singular, wordsOf, type FieldType } from './schemas.ts';
 import { stated, type Comment } from './write-definition.ts';
 
@@ -174,7 +174,6 @@ function readStream(
   const paging = readPaging(retriever.part('paginator'), request, records, isRoot);
   const { kind } = paging.pagination;
   const changes = readChanges(stream, request, records, kind === 'page' || kind === 'offset');
-  if (request.isOdd()) refuse('a GET with a body', requester);
   const links = linkPartitions(entity, sources, request, records, retriever);
   const identity = keyOf(stream, records, links, changes.bounds);
   return { entity, request, records, place, filters, paging, changes, links, identity, signing };
@@ -211,8 +210,9 @@ function readPartitions(retriever: Component, request: Request, parentOf: (strea
       const source = sourceOf(at, router, 'cursor_field');
       if (isJsonArray(at.get('values'))) return [{ ...source, values: fixedTexts(at, 'values') }];
       const sent = sentBy(at.expression('values'), at);
+      if (sent.kind === 'text' && isJsonArray(sent.value)) return [{ ...source, values: sent.value }];
       if (sent.kind !== 'setting') return refuse('a list of values that is computed', at);
-      request.used.push(sent.setting);
+      request.used.push({ ...sent.setting, isRequired: sent.setting.fallback === null });
       return [{ ...source, values: { field: sent.setting.name } }];
     }
     if (at.kind !== 'SubstreamPartitionRouter') return refuse('a router of this type', at);
@@ -225,7 +225,7 @@ function readPartitions(retriever: Component, request: Request, parentOf: (strea
   });
 }
 
-type PartitionUse = Extract<Use, { kind: 'partition' }> & { readonly param: string };
+type PartitionUse = Extract<Request['uses'][number], { kind: 'partition' }>;
 
 /** Where each value of the request comes from, and the columns that keep it. */
 function linkPartitions(
@@ -261,8 +261,12 @@ function linkPartitions(
       ? { ...source, params, inject }
       : refuse(`a parent whose value the request never uses (${source.name})`, source.at);
   });
-  const unfilled = uses.find(({ param }) => !linked.some(({ params }) => Object.hasOwn(params, param)));
-  if (unfilled !== undefined) refuse(`a value that no parent gives (${unfilled.name})`, retriever);
+  for (const { param, name, where } of uses) {
+    if (linked.some(({ params }) => Object.hasOwn(params, param))) continue;
+    // The program that runs these files leaves out a parameter without a value.
+    if (where !== 'query') refuse(`a value that no parent gives (${name})`, retriever);
+    request.params.remove(param);
+  }
   const lists = linked.filter(({ parent }) => parent === null);
   const below = linked.flatMap(({ parent, router, params, inject }) =>
     parent === null ? [] : [{ router, way: { entity: parent.plan.entity, params }, inject }],
@@ -286,9 +290,11 @@ function valueOfSource(use: PartitionUse, { parent, at, name }: Source): Column 
   if (parent === null) return use.name === name ? { name: '', type: 'string' } : null;
   const { plan, field } = parent;
   if (use.above > 0) return (use.above === 1 && plan.columns.get(use.name)) || null;
-  const extra = /^extra_fields\.(.+)$/.exec(use.name)?.[1];
-  if (extra === undefined && use.name !== name) return null;
-  const found = plan.records.reach(extra === undefined ? field : extra.split('.'), 'value for its children');
+  const [, outer = '', inner] = /^([^.]+)(?:\.(.+))?$/.exec(use.name) ?? [];
+  const isExtra = outer === 'extra_fields' && inner !== undefined;
+  if (!isExtra && outer !== name) return null;
+  const path = [...(isExtra ? [] : field), ...(inner?.split('.') ?? [])];
+  const found = plan.records.reach(path, 'value for its children');
   if (found.kind === 'other') return refuse(found.why, found.at);
   if (found.kind === 'partition') {
     return plan.columns.get(found.name) ?? refuse(`a value of ${plan.entity} that it does not keep`, at);

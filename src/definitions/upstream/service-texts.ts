@@ -16,9 +16,9 @@ export type AnswerPlace =
   /** Lower-case. */
   | { readonly kind: 'header'; readonly name: string };
 
-/** `bot.workspace_id`; an empty text is the whole answer. */
+/** `bot.workspace_id`, or `@odata\.nextLink` with a dot in a name; an empty text is the whole answer. */
 export function answerPath(text: string): AnswerPath {
-  return text === '' ? [] : text.split('.');
+  return text === '' ? [] : text.split(/(?<!\\)\./).map((name) => name.replaceAll('\\.', '.'));
 }
 
 const part = /\{([A-Za-z][A-Za-z0-9_.-]{0,63})\}|[^{}]+/gy;
@@ -131,15 +131,15 @@ export function paths() {
 }
 
 export function answerPathText() {
-  return textAs((path, note): AnswerPath => pathText(path, note).split('.'));
+  return textAs((path, note): AnswerPath => answerPath(pathText(path, note)));
 }
 
 /** Also `page[cursor]` and `$top`. */
-const queryPattern = /^[A-Za-z_$][\w.$[\]-]{0,99}$/;
+const queryPattern = /^[A-Za-z_$][\w.$[\]:-]{0,99}$/;
 
 export function queryName(name: string, note: NoteText): string {
   if (!queryPattern.test(name)) {
-    note('expected a letter, "_" or "$", then letters, digits, "_", "-", ".", "$" or brackets');
+    note('expected a letter, "_" or "$", then letters, digits, "_", "-", ".", ":", "$" or brackets');
   }
   return name;
 }

@@ -88,7 +88,9 @@ export function givenNames(part: unknown): readonly string[] {
     if (typeof value !== 'object' || value === null) return [];
     return Object.entries(value).flatMap(([key, inner]: [string, unknown]) => {
       if (typeof inner !== 'string') return named(inner);
-      if (key === 'field' || key === 'setting') return [inner];
+      // A name in a text, and those of a path.
+      const isName = key === 'name' && 'kind' in value && value.kind === 'name';
+      if (isName || key === 'field' || key === 'setting') return [inner];
       return key === 'path' ? [...inner.matchAll(/\{([^{}]+)\}/g)].map(([, name = '']) => name) : [];
     });
   };

@@ -1,6 +1,9 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect } from 'vitest';
 import { importManifest } from '../../../src/definitions/import/import-manifest.ts';
 import { parseExpression } from '../../../src/definitions/import/expressions.ts';
+import { readManifest } from '../../../src/definitions/import/manifest-file.ts';
 import { it } from '../../support/it.ts';
 import { convert, manifestIn, manifestText } from '../../support/import/manifest.ts';
 
@@ -54,6 +57,54 @@ describe('a hostile manifest', () => {
     expect(withTop(`e: ${'x'.repeat(6_000_000)}`)).toThrow(/expected at most 5242880 bytes/);
     expect(() => manifestIn(folder, 'type: DeclarativeSource')).not.toThrow();
     expect(() => manifestIn(folder, '[]')).toThrow(/expected a low-code manifest/);
+  });
+
+  it('sends credentials to no other host, by no plain text and in no path of its own', ({ folder }) => {
+    const key = "{{ config['api_key'] }}";
+    const { outcomes, definition } = convert(
+      folder,
+      manifestText({
+        things: {},
+        plain: { requester: "url_base: 'http://api.corner-shop.example'" },
+        file: { requester: "url_base: 'file:///etc/passwd'" },
+        inside: { requester: "url_base: 'https://169.254.169.254'" },
+        named: { requester: "url_base: 'https://user@api.corner-shop.example'" },
+        above: { path: '/../../admin' },
+        below: { path: '/%2e%2e/admin' },
+        secret: { requester: `request_parameters: { q: "name:${key}, {{ now_utc() }}" }` },
+        proto: { path: "/{{ config['__proto__'] }}/{{ record.constructor }}" },
+      }),
+    );
+    expect(outcomes['things']).toBe('converted');
+    const refused = Object.entries(outcomes).filter(([name]) => name !== 'things');
+    for (const [name, outcome] of refused) {
+      const checked = importManifest(
+        manifestIn(
+          folder,
+          manifestText({ things: {}, above: { path: '/../../admin' }, below: { path: '/%2e%2e/admin' } }),
+        ),
+      );
+      const isChecked = name === 'above' || name === 'below';
+      if (isChecked) expect(checked.outcomes.get(name)?.kind).toBe('refused');
+      else
+        expect({ name, outcome }).toMatchObject({
+          outcome: expect.stringMatching(/^refused: .*line \d+\)$/) as string,
+        });
+    }
+    expect(definition).not.toMatch(/169\.254|passwd|user@/);
+  });
+
+  it('writes one file whose name is its own, whatever the manifest is called', ({ folder }) => {
+    const text = manifestText({ __proto__: {}, constructor: {} }).replace(
+      'type: object, required',
+      "title: '../../../etc/cron', type: object, required",
+    );
+    const file = join(folder, 'manifest.yaml');
+    writeFileSync(file, text);
+    const { definition, outcomes } = importManifest(readManifest(file));
+    expect(definition?.name).toBe('etc-cron');
+    for (const name of outcomes.keys()) expect(name).toMatch(/^[a-z][a-z0-9_]*$/);
+    expect(Object.getPrototypeOf({})).toBe(Object.prototype);
   });
 
   it('lets parents form no circle', ({ folder }) => {

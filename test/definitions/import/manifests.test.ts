@@ -306,6 +306,54 @@ describe('a low-code manifest', () => {
     expect(outcomes['sums']).toMatch(/^refused: two independent parents \(SimpleRetriever, line \d+\)$/);
   });
 
+  it('writes texts around values, a GET with a body, and places within the value of a parent', ({
+    folder,
+  }) => {
+    const interval = "'[{{ stream_slice.start_time }}, {{ stream_slice.end_time }}]'";
+    const { entity, request, outcomes } = convert(
+      folder,
+      manifestText(
+        {
+          users: {
+            fields: 'account: { type: object, properties: { id: { type: string } } }, id: { type: string }',
+          },
+          rows: {
+            path: '/rows',
+            requester: `request_parameters: { between: ${JSON.stringify(interval)}, user: "id:{{ stream_slice.user.id }}" }`,
+            stream: cursor('step: P1M'),
+            retriever: below('users', 'user', 'account'),
+          },
+          lines: {
+            requester: `request_parameters: { limit: "'{{ next_page_token.next_page_token or '0' }},50'" }`,
+            retriever:
+              'paginator: { type: DefaultPaginator, pagination_strategy: { type: OffsetIncrement, page_size: 50 } }',
+          },
+          odd: { requester: 'request_body_json: { mode: full }' },
+          named: { requester: `request_parameters: { since: "{{ stream_slice['nothing'] }}" }` },
+          secret: {
+            requester: `request_parameters: { q: "{{ next_page_token.x or '' }}:{{ config.api_key }}" }`,
+          },
+        },
+        dated,
+      ),
+    );
+    expect(request('rows')['query']).toEqual({
+      between: { template: '[{from}, {to}]' },
+      user: { template: 'id:{user_id}' },
+    });
+    expect(entity('rows')).toMatchObject({
+      incremental: { fromParam: 'from', toParam: 'to' },
+      parents: [{ params: { user_id: 'account.id' } }],
+    });
+    expect(request('lines')['query']).toEqual({ limit: { template: '{limit},50' } });
+    expect(entity('lines')).toMatchObject({ pagination: { kind: 'offset', offsetParam: 'limit' } });
+    expect(request('odd')).toMatchObject({ body: { mode: 'full' }, bodyAs: 'json' });
+    expect(request('named')).not.toHaveProperty('query');
+    expect(outcomes['secret']).toMatch(
+      /^refused: a secret inside a longer text \(HttpRequester, line \d+\)$/,
+    );
+  });
+
   it('keeps the way to sign in that works beside one of code', ({ folder }) => {
     const auth = `{ type: SelectiveAuthenticator, authenticator_selection_path: [kind], authenticators: { token: { type: BearerAuthenticator, api_token: "{{ config['api_key'] }}" }, signed: { type: CustomAuthenticator, class_name: source_shop.components.Signer } } }`;
     const { data, outcomes } = convert(folder, manifestText({ things: {} }, { auth }));
@@ -379,6 +427,18 @@ describe('a low-code manifest', () => {
         body: { user: { field: 'user' }, password: { field: 'pw' } },
         token: 'data.token',
         lifetimeMs: 3_600_000,
+      },
+    });
+    expect(
+      authOf(
+        `{ type: SessionTokenAuthenticator, session_token_path: [token], request_authentication: { type: Bearer }, login_requester: { type: HttpRequester, url_base: 'https://id.example', path: "{{ config['user'] }}/token", authenticator: { type: BasicHttpAuthenticator, username: "{{ config['user'] }}", password: "{{ config['pw'] }}" } } }`,
+      ),
+    ).toMatchObject({
+      'User and password': {
+        url: 'https://id.example/{user}/token',
+        method: 'GET',
+        form: {},
+        sign: { kind: 'basic', user: { field: 'user' }, password: { field: 'pw' } },
       },
     });
     expect(

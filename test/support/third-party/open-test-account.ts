@@ -47,8 +47,10 @@ export function requestOf(
     headers: new Map(),
     query: new Map(),
     body: {},
+    hasBody: more.method === 'POST',
     isForm: false,
     fill: [],
+    texts: [],
     timeoutMs: 5_000,
     maxBodyBytes: 1024 * 1024,
     params: new Map(
