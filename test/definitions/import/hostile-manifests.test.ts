@@ -69,8 +69,6 @@ describe('a hostile manifest', () => {
         file: { requester: "url_base: 'file:///etc/passwd'" },
         inside: { requester: "url_base: 'https://169.254.169.254'" },
         named: { requester: "url_base: 'https://user@api.corner-shop.example'" },
-        above: { path: '/../../admin' },
-        below: { path: '/%2e%2e/admin' },
         secret: { requester: `request_parameters: { q: "name:${key}, {{ now_utc() }}" }` },
         proto: { path: "/{{ config['__proto__'] }}/{{ record.constructor }}" },
       }),
@@ -78,33 +76,28 @@ describe('a hostile manifest', () => {
     expect(outcomes['things']).toBe('converted');
     const refused = Object.entries(outcomes).filter(([name]) => name !== 'things');
     for (const [name, outcome] of refused) {
-      const checked = importManifest(
-        manifestIn(
-          folder,
-          manifestText({ things: {}, above: { path: '/../../admin' }, below: { path: '/%2e%2e/admin' } }),
-        ),
-      );
-      const isChecked = name === 'above' || name === 'below';
-      if (isChecked) expect(checked.outcomes.get(name)?.kind).toBe('refused');
-      else
-        expect({ name, outcome }).toMatchObject({
-          outcome: expect.stringMatching(/^refused: .*line \d+\)$/) as string,
-        });
+      expect({ name, outcome }).toMatchObject({
+        outcome: expect.stringMatching(/^refused: .*line \d+\)$/) as string,
+      });
     }
     expect(definition).not.toMatch(/169\.254|passwd|user@/);
   });
 
-  it('writes one file whose name is its own, whatever the manifest is called', ({ folder }) => {
-    const text = manifestText({ __proto__: {}, constructor: {} }).replace(
-      'type: object, required',
-      "title: '../../../etc/cron', type: object, required",
-    );
+  it('reads no path above that of the service, and names its file itself', ({ folder }) => {
+    const text = manifestText({
+      things: {},
+      above: { path: '/../../admin' },
+      below: { path: '/%2e%2e/admin' },
+    }).replace('type: object, required', "title: '../../../etc/cron', type: object, required");
     const file = join(folder, 'manifest.yaml');
     writeFileSync(file, text);
     const { definition, outcomes } = importManifest(readManifest(file));
     expect(definition?.name).toBe('etc-cron');
-    for (const name of outcomes.keys()) expect(name).toMatch(/^[a-z][a-z0-9_]*$/);
-    expect(Object.getPrototypeOf({})).toBe(Object.prototype);
+    expect([...outcomes].map(([name, { kind }]) => [name, kind])).toEqual([
+      ['things', 'converted'],
+      ['above', 'refused'],
+      ['below', 'refused'],
+    ]);
   });
 
   it('lets parents form no circle', ({ folder }) => {
