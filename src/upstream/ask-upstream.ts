@@ -296,8 +296,9 @@ export function buildRequest(
     }
   }
   for (const { name, at, template } of request.texts) {
-    if (!namesIn(template).every((one) => texts.has(one))) continue;
-    const text = fillTemplate(template, (one) => texts.get(one) ?? '');
+    const valueOf = (one: string): string => texts.get(one) ?? '';
+    if (namesIn(template).some((one) => valueOf(one) === '')) continue;
+    const text = fillTemplate(template, valueOf);
     if (at !== null) body = withValueAt(body, at, text);
     else if (call.isAlone !== true) put(query, name, [[name, text]]);
   }

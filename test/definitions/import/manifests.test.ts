@@ -339,11 +339,11 @@ describe('a low-code manifest', () => {
     );
     expect(request('rows')['query']).toEqual({
       between: { template: '[{from}, {to}]' },
-      user: { template: 'id:{user_id}' },
+      user: { template: 'id:{user.id}' },
     });
     expect(entity('rows')).toMatchObject({
       incremental: { fromParam: 'from', toParam: 'to' },
-      parents: [{ params: { user_id: 'account.id' } }],
+      parents: [{ params: { 'user.id': 'account.id' } }],
     });
     expect(request('lines')['query']).toEqual({ limit: { template: '{limit},50' } });
     expect(entity('lines')).toMatchObject({ pagination: { kind: 'offset', offsetParam: 'limit' } });
