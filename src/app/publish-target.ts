@@ -180,6 +180,7 @@ function tellEnd({ metrics, log }: WorkerRunsOptions, target: string, end: Targe
   if (end.kind === 'nothing-stored') return metrics.onPublication(target, end);
   const { manifest } = newestOf(end);
   const newest = { publication: manifest.publication, createdAtMs: Date.parse(manifest.createdAt) };
+  for (const warning of end.warnings) log.warn({ target }, warning);
   if (end.kind === 'unchanged') return metrics.onPublication(target, { kind: end.kind, ...newest });
   const rows = manifest.entities.reduce((sum, { upserts, deletes }) => sum + upserts + deletes, 0);
   metrics.onPublication(target, { kind: end.kind, ...newest, rows, ms });
@@ -189,7 +190,6 @@ function tellEnd({ metrics, log }: WorkerRunsOptions, target: string, end: Targe
     const text = 'rows published before no longer count: a new generation';
     log.warn({ target, connector, entity, reason }, text);
   }
-  for (const warning of end.warnings) log.warn({ target }, warning);
 }
 
 /** The newest publication after an attempt to publish. */

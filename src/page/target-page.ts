@@ -94,7 +94,7 @@ function judge({ target: { when }, status }: Asked, nowMs: number): Judgement {
   if (isUpToDate) return ['ok', 'Up to date', whenText];
   const names = heldBack.map(({ connector, entity }) => `${connector}/${entity}`);
   const waits = names.length === 0 ? '' : `; ${firstNames(names, 3)} wait to be read again`;
-  const oldMs = nowMs - Date.parse(newest.manifest.createdAt);
+  const oldMs = nowMs - Date.parse(newest.checkedAt);
   if (when.kind !== 'every' || oldMs <= when.everyMs + graceMs) {
     return ['idle', 'Changes wait', `${whenText}${waits}`];
   }

@@ -181,6 +181,7 @@ function tablesIn(session: Session, file: string): TargetTables {
     sqlName,
     typeNames: duckdbTypes,
     typesThere: async (entity) => await typesThere(session, entity),
+    hasLatest: async () => (await typesThere(session, { connector: 'main', entity: '_latest' })) !== null,
     mostCounted: null,
     isKeyed: () => Promise.resolve(true),
     incompatible: (found, advice) => unusableTarget(file, found, advice),
@@ -197,7 +198,7 @@ const typeNames: Readonly<Record<string, string>> = {
   'TIMESTAMP WITH TIME ZONE': 'timestamptz',
 };
 
-async function typesThere(session: Session, { connector, entity }: NamedEntity) {
+async function typesThere(session: Session, { connector, entity }: Record<keyof NamedEntity, string>) {
   const columns = await session.rows<{ readonly name: string; readonly type: string }>(
     `SELECT column_name AS name, data_type AS type FROM duckdb_columns()
      WHERE database_name = current_database() AND schema_name = :connector AND table_name = :entity`,

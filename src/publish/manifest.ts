@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import * as z from 'zod';
+import { readJsonIfWhole } from '../core/json.ts';
 import { isConnectorName, isPublishedName, isRunId } from '../core/names.ts';
 import { binaryType } from '../sinks/postgres/column-types.ts';
 
@@ -174,8 +175,41 @@ export function neededFiles(publication: number, base: number, { files, snapshot
 
 /** A manifest as it is stored, with the SHA-256 of its text. */
 export interface StoredManifest {
+  /** Of the newest one, `asOf` and `run` may be those of `latestText`. */
   readonly manifest: Manifest;
   readonly sha256: string;
+  /** When this publication was last known to hold all that the sink had. */
+  readonly checkedAt: string;
+}
+
+/** How fresh a publication is. */
+const latest = z.object({
+  publication: number,
+  /** Its name in a target of files. */
+  manifest: z.string().optional(),
+  sha256,
+  checkedAt: instant,
+  entities: z.array(entity.pick({ connector: true, entity: true, asOf: true, run: true }).strip()),
+});
+
+/**
+ * Tells how fresh the newest publication is, beside its manifest: replaced with each publication, and where a run has
+ * changed no row.
+ */
+export function latestText(
+  { manifest: { publication, entities }, ...stored }: StoredManifest,
+  name?: string,
+) {
+  return `${JSON.stringify(latest.parse({ ...stored, publication, manifest: name, entities }))}\n`;
+}
+
+/** Gives the newest publication the freshness that such a text tells of it; one about another manifest does not count. */
+export function withLatest(stored: StoredManifest, text: string): StoredManifest {
+  const { data } = latest.safeParse(readJsonIfWhole(text));
+  if (data?.sha256 !== stored.sha256) return stored;
+  const told = new Map(data.entities.map((one) => [entityName(one), one]));
+  const entities = stored.manifest.entities.map((one) => ({ ...one, ...told.get(entityName(one)) }));
+  return { ...stored, checkedAt: data.checkedAt, manifest: { ...stored.manifest, entities } };
 }
 
 /** The text that is stored, and hashed: the same for the same manifest. */
@@ -197,9 +231,9 @@ export function readManifest(text: string, publication?: number): StoredManifest
     const [issue] = parsed.error.issues;
     throw new Error(`${issue?.path.join('.') ?? ''}: ${issue?.message ?? 'not a manifest'}`);
   }
-  const { publication: own } = parsed.data;
+  const { publication: own, createdAt: checkedAt } = parsed.data;
   if (own !== (publication ?? own)) throw new Error(`it says that it is publication ${own}`);
-  return { manifest: parsed.data, sha256: createHash('sha256').update(text).digest('hex') };
+  return { manifest: parsed.data, sha256: createHash('sha256').update(text).digest('hex'), checkedAt };
 }
 
 /** JSON Schema of a manifest, for readers in other languages. */

@@ -9,11 +9,13 @@ import {
   entityName,
   filesOf,
   gapsBetween,
+  latestText,
   manifestText,
   missingPublications,
   neededFiles,
   otherVersionAdvice,
   readManifest,
+  withLatest,
   type PublishedEntity,
   type PublishedFile,
   type StoredManifest,
@@ -32,7 +34,7 @@ import {
 } from './target.ts';
 
 const folder = '_publications/';
-/** Says which publication is the newest, for people and sensors; those that count are found by their names. */
+/** Says which publication is the newest, and how fresh; those that count are found by their names. */
 export const latestName = '_latest.json';
 
 export function manifestName(publication: number): string {
@@ -68,7 +70,8 @@ export async function* readManifests(store: ObjectStore, first: number): AsyncGe
  * numbers that readers know would be given again, and they would not read them.
  */
 export async function readNewest(store: ObjectStore): Promise<StoredManifest | null> {
-  const noted = await notedNumber(store);
+  const latest = (await store.read(latestName))?.toString() ?? '';
+  const noted = notedNumber(latest);
   let number: number | null = null;
   for await (const one of publicationNumbers(store, (noted ?? 1) - 1)) number = one;
   if (number === null && noted !== null && (await store.read(manifestName(noted))) === null) {
@@ -79,7 +82,7 @@ export async function readNewest(store: ObjectStore): Promise<StoredManifest | n
   }
   if (number === null) return null;
   const stored = await readStored(store, number);
-  if (stored !== null) return stored;
+  if (stored !== null) return withLatest(stored, latest);
   throw new SyncError(
     `The newest manifest ${manifestName(number)} was listed and is gone. If nothing else removes files there, publish again.`,
     { code: 'TARGET_FAILED', recovery: 'retry', context: { publication: number } },
@@ -87,8 +90,7 @@ export async function readNewest(store: ObjectStore): Promise<StoredManifest | n
 }
 
 /** The number in `_latest.json`, at least 1; null if the file is missing or has no usable number. It may lag. */
-export async function notedNumber(store: ObjectStore): Promise<number | null> {
-  const text = (await store.read(latestName))?.toString() ?? '';
+function notedNumber(text: string): number | null {
   const [, digits] = /"publication":\s*(\d{1,15})/.exec(text) ?? [];
   return digits === undefined ? null : Math.max(1, Number(digits));
 }
@@ -200,7 +202,7 @@ function lostBases(newest: StoredManifest | null, oldest: number | null): readon
  */
 async function lostNewest(store: ObjectStore, newest: StoredManifest | null): Promise<readonly string[]> {
   const last = newest?.manifest.publication ?? 0;
-  const noted = await notedNumber(store);
+  const noted = notedNumber((await store.read(latestName))?.toString() ?? '');
   // It may have been published since the others were read.
   if (noted === null || noted <= last || (await store.read(manifestName(noted))) !== null) return [];
   return [`${missingPublications(last + 1, noted)}: ${latestName} names ${noted} as the newest`];
@@ -425,6 +427,10 @@ export function openObjectTarget(options: ObjectTargetOptions): Target {
     newest: async () => await readNewest(store),
     manifests: (first) => readManifests(store, first),
     lost: async (newest, entities) => await lostObjects(store, newest, entities),
+    tell: async (newest) => {
+      await writeLatest(store, newest);
+      return true;
+    },
     begin: (number) => Promise.resolve(beginPublication(options, number)),
     // A store that would let one publisher overwrite another refuses to create anything.
     probe: async () => {
@@ -439,6 +445,10 @@ export function openObjectTarget(options: ObjectTargetOptions): Target {
       await store[Symbol.asyncDispose]();
     },
   };
+}
+
+async function writeLatest(store: ObjectStore, newest: StoredManifest): Promise<void> {
+  await store.replace(latestName, latestText(newest, manifestName(newest.manifest.publication)));
 }
 
 function beginPublication(
@@ -509,8 +519,7 @@ function beginPublication(
       areKept = isCreated || (await store.read(manifestName(number)))?.toString() === text;
       if (!areKept) return 'taken';
       // It only saves listing: the publication exists without it, and the next one writes it again.
-      const latest = JSON.stringify({ publication: number, manifest: manifestName(number) });
-      await store.replace(latestName, `${latest}\n`).catch(() => undefined);
+      await writeLatest(store, readManifest(text)).catch(() => undefined);
       return 'published';
     },
     [Symbol.asyncDispose]: async () => {

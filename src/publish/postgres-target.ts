@@ -118,6 +118,7 @@ function tablesIn(db: Tx, { server: { place }, at }: Opened): PostgresTables {
     sqlName,
     typeNames,
     typesThere: async (entity) => await typesThere(db, sqlName(entity)),
+    hasLatest: async () => (await typesThere(db, `${at}_latest`)) !== null,
     mostCounted: 10_000,
     isKeyed: async (entity, key) => await isKeyed(db, sqlName(entity), key),
     incompatible: (found, advice) => incompatible(place, found, advice),

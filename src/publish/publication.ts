@@ -53,8 +53,13 @@ export type PublishEnd =
       /** Failures after the publication was there, in words. */
       readonly warnings: readonly string[];
     }
-  /** Nothing has changed since this one. */
-  | { readonly kind: 'unchanged'; readonly newest: StoredManifest; readonly heldBack: readonly HeldBack[] }
+  /** Nothing has changed since this one; it was told how fresh it is now. */
+  | {
+      readonly kind: 'unchanged';
+      readonly newest: StoredManifest;
+      readonly heldBack: readonly HeldBack[];
+      readonly warnings: readonly string[];
+    }
   /** The sink is not there yet, or holds nothing of the connectors, and nothing was published before. */
   | { readonly kind: 'nothing-stored' };
 
@@ -71,7 +76,7 @@ export async function publishOnce(target: Target, request: PublishRequest): Prom
   for (let attempt = 1; attempt <= attempts; attempt += 1) {
     const end = await attemptPublication(target, request);
     if (end === null) continue;
-    return end.kind === 'published' ? await withPruned(target, request, end) : end;
+    return end.kind === 'nothing-stored' ? end : await withPruned(target, request, end);
   }
   const { name } = request.settings;
   throw new SyncError(
@@ -80,13 +85,13 @@ export async function publishOnce(target: Target, request: PublishRequest): Prom
   );
 }
 
-type Published = Extract<PublishEnd, { kind: 'published' }> & { readonly before: StoredManifest | null };
+type Published = Exclude<PublishEnd, { kind: 'nothing-stored' }> & { readonly before: StoredManifest | null };
 
 /** Null: another process was faster. */
 async function attemptPublication(
   target: Target,
   request: PublishRequest,
-): Promise<Published | Exclude<PublishEnd, { kind: 'published' }> | null> {
+): Promise<Published | Extract<PublishEnd, { kind: 'nothing-stored' }> | null> {
   // Read before the records: otherwise a publication in between would seem to be ahead of them.
   const newest = await target.newest();
   const [first] = request.settings.connectors;
@@ -104,7 +109,11 @@ async function attemptPublication(
       recovery: 'stop',
     });
   }
-  if (newest !== null && (await isUpToDate(reader, plan))) return { kind: 'unchanged', newest, heldBack };
+  if (newest !== null && (await isUpToDate(reader, plan))) {
+    const fresher = fresherOf(newest, plan, instant(request.clock.now()));
+    if (fresher !== null && !(await target.tell(fresher))) return null;
+    return { kind: 'unchanged', newest: fresher ?? newest, heldBack, warnings: [], before: newest };
+  }
   await using publication = await target.begin(plan.publication);
   const entities = await writeEntities(publication, request, reader, plan).catch(async (error: unknown) => {
     // A prune removes the files of an attempt whose number is taken.
@@ -133,6 +142,18 @@ async function attemptPublication(
     ([column, count]) => `${column}: ${counted(count, 'value')} did not fit its type, and stayed in _extra`,
   );
   return { kind: 'published', published, newGenerations, heldBack, warnings, before: newest };
+}
+
+/** The publication with the time of a later complete reading, which has changed no row; null: there was none. */
+function fresherOf(stored: StoredManifest, { entities: plans }: PublicationPlan, checkedAt: Instant) {
+  const planned = new Map(plans.map((one) => [entityName(one.planned), one.planned]));
+  const { manifest } = stored;
+  const entities = manifest.entities.map((one) => {
+    const { asOf, run } = planned.get(entityName(one)) ?? one;
+    return (asOf ?? '') > (one.asOf ?? '') ? { ...one, asOf, run } : one;
+  });
+  const isFresher = entities.some((one, index) => one !== manifest.entities[index]);
+  return isFresher ? { ...stored, checkedAt, manifest: { ...manifest, entities } } : null;
 }
 
 /** A sink that cannot be found is not an empty one: a disk may be away, or a path misspelt. */
@@ -242,16 +263,16 @@ async function writeEntities(
 }
 
 /**
- * Prunes once a day, because that reads the content of the target: with the first publication of the day (UTC). A
- * failure to prune does not undo the publication.
+ * Prunes once a day, because that reads the content of the target: with the first publication of the day (UTC), or the
+ * first telling of its freshness. A failure to prune does not undo the publication.
  */
 async function withPruned(
   target: Target,
   { settings: { name, keepMs }, clock }: PublishRequest,
   { before, ...end }: Published,
 ): Promise<PublishEnd> {
-  const day = end.published.manifest.createdAt.slice(0, 10);
-  if (before === null || before.manifest.createdAt.startsWith(day)) return end;
+  const day = (end.kind === 'published' ? end.published : end.newest).checkedAt.slice(0, 10);
+  if (before === null || before.checkedAt.startsWith(day)) return end;
   try {
     await target.prune(keepMs === null ? null : clock.now() - keepMs, false);
     return end;
@@ -550,7 +571,8 @@ export function planPublication(newest: Manifest | null, stored: StoredState, wi
       (one) =>
         one.planned.isNewGeneration ||
         one.hasNewColumns ||
-        publishedByName.get(entityName(one.planned))?.asOf !== one.planned.asOf,
+        // A newer reading alone is told beside the manifest.
+        (publishedByName.get(entityName(one.planned))?.asOf === null) !== (one.planned.asOf === null),
     );
   return {
     publication,

@@ -8,9 +8,11 @@ import {
   databaseType,
   entityName,
   gapsBetween,
+  latestText,
   manifestText,
   otherVersionAdvice,
   readManifest,
+  withLatest,
   type Manifest,
   type PublishedColumn,
   type PublishedEntity,
@@ -79,6 +81,8 @@ export interface TargetTables {
   readonly typesThere: (entity: NamedEntity) => Promise<ReadonlyMap<string, string> | null>;
   /** Rows that a brief examination counts at most: a larger table only has to have as many. Null: counting is quick. */
   readonly mostCounted: number | null;
+  /** Whether there is a table `_latest`: targets of earlier versions have none before the next publication. */
+  readonly hasLatest: () => Promise<boolean>;
   /** Whether rows are found by this key in a table that has its columns. */
   readonly isKeyed: (entity: NamedEntity, key: readonly string[]) => Promise<boolean>;
   readonly incompatible: TableDatabase['incompatible'];
@@ -124,7 +128,7 @@ export interface TableTargetOptions {
 export function openTableTarget(database: TableDatabase, { keepMs, clock }: TableTargetOptions): Target {
   const read = async (first: number | null, limit: number): Promise<readonly StoredManifest[]> =>
     (await database.read(async (tables) => await publicationsOf(tables, first, limit))) ?? [];
-  const newest = async (): Promise<StoredManifest | null> => (await read(null, 1))[0] ?? null;
+  const newest = async () => await database.read(newestOf);
   return {
     layout: null,
     newest,
@@ -132,6 +136,14 @@ export function openTableTarget(database: TableDatabase, { keepMs, clock }: Tabl
     lost: async (_newest, entities) =>
       (await database.read(async (tables) => await examineTables(tables, entities, 'briefly')))?.problems ??
       [],
+    tell: async (stored) => {
+      await using change = await database.begin('publish');
+      return await database.explained(async () => {
+        if ((await newestOf(change))?.sha256 !== stored.sha256) return false;
+        await writeLatest(change, stored);
+        return await change.commit(null);
+      });
+    },
     begin: async () => {
       const change = await database.begin('publish');
       return openPublication(database, change, keepMs === null ? null : clock.now() - keepMs);
@@ -180,6 +192,7 @@ function openPublication(
     const attempt = randomUUID();
     if (!(await takeNumber(change, manifest, attempt))) return 'taken';
     for (const step of waiting) await step();
+    await writeLatest(change, readManifest(manifestText(manifest)));
     if (keepFromMs !== null) await forget(change, instant(keepFromMs));
     return (await change.commit(attempt)) ? 'published' : 'taken';
   };
@@ -272,6 +285,28 @@ async function takeNumber(change: TableChange, manifest: Manifest, attempt: stri
   );
 }
 
+/** The newest publication, as fresh as `_latest` says. */
+async function newestOf(tables: TargetTables): Promise<StoredManifest | null> {
+  const [newest = null] = await publicationsOf(tables, null, 1);
+  if (newest === null || !(await tables.hasLatest())) return newest;
+  const [told] = await tables.db.rows<{ readonly state: string }>(`SELECT state FROM ${tables.at}_latest`);
+  return withLatest(newest, told?.state ?? '');
+}
+
+async function writeLatest({ db, at, hasLatest }: TargetTables, newest: StoredManifest): Promise<void> {
+  if (!(await hasLatest())) await db.run(latestTable(at));
+  await db.run(
+    `INSERT INTO ${at}_latest (one, publication, checked_at, state)
+     VALUES (1, :publication, :checkedAt::timestamptz, :state)
+     ON CONFLICT (one) DO UPDATE SET publication = excluded.publication, checked_at = excluded.checked_at, state = excluded.state`,
+    {
+      publication: newest.manifest.publication,
+      checkedAt: newest.checkedAt,
+      state: Buffer.from(latestText(newest)),
+    },
+  );
+}
+
 interface NewPublication {
   readonly number: number;
   readonly createdAt: string;
@@ -330,7 +365,7 @@ export const publicationColumns: readonly string[] = ['number', 'created_at', 'm
 /**
  * The tables of the target's own. `_publications`: the number is given once, which makes a publication happen exactly
  * once. `_published_tables`: each entity's table, the columns and the key that it was given, and how many rows it
- * should have.
+ * should have. `_latest`: how fresh the newest publication is.
  */
 export function ownTables(at: string): readonly string[] {
   return [
@@ -349,8 +384,17 @@ export function ownTables(at: string): readonly string[] {
        live_rows bigint NOT NULL,
        deleted_rows bigint NOT NULL,
        PRIMARY KEY (connector, entity))`,
+    latestTable(at),
   ];
 }
+
+/** One row, which is replaced. */
+const latestTable = (at: string): string =>
+  `CREATE TABLE IF NOT EXISTS ${at}_latest (
+     one integer PRIMARY KEY,
+     publication bigint NOT NULL,
+     checked_at timestamptz NOT NULL,
+     state json NOT NULL)`;
 
 /** An entity as `_published_tables` has it. */
 interface KnownTable extends NamedEntity {

@@ -52,9 +52,12 @@ const publishing = {
       'Times, dates, decimals and JSON as types of the target, or as texts; files of jsonl and csv have texts',
   }),
   snapshotEvery: orNull(duration()),
-  keep: orNull(duration()).meta({
-    description: 'How long an older publication can be read; default: without limit',
-  }),
+  keep: z
+    .union([z.literal('forever').transform(() => null), duration()], {
+      error: 'expected a duration such as 30d, or forever',
+    })
+    .prefault('30d')
+    .meta({ description: 'How long an older publication can be read' }),
 };
 
 const s3 = strictObject({

@@ -75,9 +75,16 @@ describe('publish', () => {
         /^hand \(files, by-hand\): publication 2 of .*, up to date\n {2}\d+ entities, complete as of .* or later\n {2}entity +generation/,
       );
       // No row has changed, but all are known to be complete at a later time.
+      const asOf = async () => {
+        const [{ publication, entities } = {}] = await world.json('publish', 'status', 'hand');
+        return [publication, (entities as { asOf: string }[])[0]?.asOf] as const;
+      };
+      const [, before] = await asOf();
       await world.json('sync', 'newsletter');
-      expect((await world.cli('publish', 'status', 'hand')).stdout).toContain('something newer is stored');
-      expect(await world.json('publish', 'hand')).toMatchObject([{ result: 'published', publication: 3 }]);
+      expect((await world.cli('publish', 'status', 'hand')).stdout).toContain('up to date');
+      expect(await world.json('publish', 'hand')).toMatchObject([{ result: 'unchanged', publication: 2 }]);
+      const [publication, after = ''] = await asOf();
+      expect([publication, after > String(before)]).toEqual([2, true]);
     });
 
     // Proves promise 20.5
@@ -270,7 +277,7 @@ describe('publish', () => {
       expect(filesIn('lake').filter((name) => name.endsWith('.jsonl')).length).toBeGreaterThan(2);
       expect(readdirSync(world.folder)).not.toContain('hand');
       const again = await world.cli('sync', 'wiki');
-      expect(again.stdout).toMatch(/\nlake: publication 2: no row changed, in /);
+      expect(again.stdout).toMatch(/\nlake: nothing new since publication 1 of /);
     });
 
     // Proves promise 20.9

@@ -33,6 +33,12 @@ export interface TargetKind {
   readonly readText?: (text: string) => string;
 }
 
+async function newestOf(target: Target) {
+  const newest = await target.newest();
+  if (newest === null) throw new Error('Nothing is published');
+  return newest;
+}
+
 export const everyType: readonly Column[] = [
   { name: 'id', type: 'string' },
   { name: 'visits', type: 'integer' },
@@ -106,6 +112,33 @@ export function targetContract({ open, rows, readText = (text) => text }: Target
     for await (const { manifest } of target.manifests(2)) numbers.push(manifest.publication);
     expect(numbers).toEqual([2, 3, 4]);
     expect(await target.check(untilEnd)).toMatchObject({ publications: 4, problems: [] });
+  });
+
+  // Proves promise 20.6
+  it('is told how fresh its newest publication is; a later one and another manifest do not inherit it', async ({
+    folder,
+  }) => {
+    await using desk = await begin(folder);
+    const { model, target } = desk;
+    const entity = people(model, 3);
+    await desk.publish();
+    const first = await newestOf(target);
+    const asOf = '2026-03-01T10:00:00.000Z';
+    const fresher = {
+      ...first,
+      checkedAt: '2026-03-01T10:00:01.000Z',
+      manifest: { ...first.manifest, entities: first.manifest.entities.map((one) => ({ ...one, asOf })) },
+    };
+    expect(await target.tell(fresher)).toBe(true);
+    expect(await newestOf(target)).toEqual(fresher);
+    await expectSame(folder, model);
+    store(model, entity, { id: 'new' });
+    await desk.publishSame();
+    const second = await newestOf(target);
+    expect(second).toMatchObject({ manifest: { publication: 2 }, checkedAt: second.manifest.createdAt });
+    await target.tell(fresher);
+    expect(await newestOf(target)).toEqual(second);
+    expect(await target.check(untilEnd)).toMatchObject({ publications: 2, problems: [] });
   });
 
   it.runIf(isWhole)('takes added columns, and keeps the rows of before', async ({ folder }) => {

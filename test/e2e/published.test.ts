@@ -256,7 +256,7 @@ describe.each(scheduledSinks)('a worker of a %s sink', (sinkType) => {
     const worker = startWorkerProcess(world, {}, { listen: { host: '127.0.0.1', port } });
     const published = await worker.until(({ msg, target }) => msg === 'published' && target === 'lake');
     expect(published).toMatchObject({ publication: 1 });
-    await worker.until(({ msg, target }) => msg === 'publication job ended' && target === 'mart');
+    await worker.until(({ msg, target }) => msg === 'published' && target === 'mart');
     const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
     expect(metrics).toContain('connector_sync_publications_total{target="lake",result="published"} 1');
     expect(metrics).toContain('connector_sync_publication_newest_number{target="lake"} 1');

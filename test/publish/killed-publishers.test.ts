@@ -166,6 +166,25 @@ describe('a publisher that dies', () => {
     await seen();
   });
 
+  // Proves promise 20.6
+  it('while it tells how fresh a publication is leaves the time of before or the new one', async () => {
+    await world.run(begun);
+    await world.publish();
+    await world.run(begun);
+    const { wrap, steps: taken } = stopStore(Infinity);
+    const newest = async () => await world.target(wrap).newest();
+    const before = await newest();
+    for (const stopAt of [1, 2]) {
+      await expect(world.publish({}, world.target(stopStore(stopAt).wrap))).rejects.toThrow(
+        'replace _latest',
+      );
+      expect((await newest())?.checkedAt === before?.checkedAt).toBe(stopAt === 1);
+      expect(await seen()).toMatchObject({ publication: 1 });
+    }
+    expect(await world.publish()).toMatchObject({ kind: 'unchanged' });
+    expect([taken(), (await seen()).rows]).toEqual([0, await world.stored()]);
+  });
+
   // Proves promise 20
   it('by kill -9 at any moment leaves readers the rows of its last publication', async () => {
     const random = seededRandom(startSeed());

@@ -52,7 +52,7 @@ afterEach(async () => {
 async function publishRuns(count: number): Promise<void> {
   for (let run = 1; run <= count; run += 1) {
     await world.run({
-      upserts: { 1: `Ada ${run}`, [`new ${run}`]: 'Bob' },
+      upserts: { 1: `Ada ${world.clock.now()}`, [`new ${run}`]: 'Bob' },
       deletes: [`new ${run - 1}`],
     });
     await world.publish();

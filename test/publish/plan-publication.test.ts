@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { Instant } from '../../src/core/clock.ts';
 import type { RunId } from '../../src/core/names.ts';
 import type { Column, EntityTable } from '../../src/core/records.ts';
 import type { Manifest } from '../../src/publish/manifest.ts';
@@ -103,7 +104,6 @@ describe('the plan of a publication', () => {
   });
 
   it.each([
-    ['a newer asOf', { entities: [{ ...storedMembers, asOf: '2026-03-02T10:00:00.000Z' }, storedLists] }],
     ['an asOf that is gone', { entities: [{ ...storedMembers, asOf: null }, storedLists] }],
     ['another column', { entities: [withColumns({ name: 'more', type: 'string' }), storedLists] }],
     [
@@ -118,6 +118,13 @@ describe('the plan of a publication', () => {
     ],
   ])('is needed for %s alone', (_what, change) => {
     expect(plan(publish(null, stored()), stored(change)).isNeeded).toBe(true);
+  });
+
+  it('is needed for the first complete reading, and not for a later one', () => {
+    const at = (asOf: Instant | null) => stored({ entities: [{ ...storedMembers, asOf }, storedLists] });
+    const later = at('2026-03-02T10:00:00.000Z' as Instant);
+    expect(plan(publish(null, at(null)), later).isNeeded).toBe(true);
+    expect(plan(publish(null, stored()), later).isNeeded).toBe(false);
   });
 
   it('counts up the schema for a column that was added, and stays in the generation', () => {

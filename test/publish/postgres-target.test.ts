@@ -139,6 +139,16 @@ describe('a target in PostgreSQL', () => {
     await mart.refused(/a sink of connector-sync/);
   });
 
+  it('is told how fresh it is, also where an earlier version has made it', async ({ folder }) => {
+    await using mart = await open(folder);
+    await mart.publishPeople();
+    await mart.ask('DROP TABLE _latest');
+    const newest = await mart.target.newest();
+    const checkedAt = '2026-03-01T10:00:00.000Z';
+    expect(newest !== null && (await mart.target.tell({ ...newest, checkedAt }))).toBe(true);
+    expect(await mart.target.newest()).toEqual({ ...newest, checkedAt });
+  });
+
   it('leaves no connection where it can publish nothing', async ({ folder }) => {
     const database = schemaOf(folder);
     await client().query(`CREATE DATABASE ${database} TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'`);

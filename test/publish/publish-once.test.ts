@@ -38,6 +38,9 @@ describe('publish once', () => {
     expect(await world.problems()).toEqual([]);
   }
 
+  const latestFile = () => join(world.lake, '_latest.json');
+  const latest = () => JSON.parse(readFileSync(latestFile(), 'utf8')) as object;
+
   async function publishTwoRuns(): Promise<PublishEnd> {
     await world.run({ upserts: { 1: 'Ada', 2: 'Bob', 3: 'Cy' } });
     await world.publish();
@@ -74,11 +77,51 @@ describe('publish once', () => {
     });
 
     // Proves promise 20.6
-    it('says that an entity was read completely, also where no row has changed', async () => {
+    it('is not made where an entity was read completely and no row has changed, and is told to be as fresh', async () => {
       await publishTwoRuns();
+      const manifests = world.manifests();
+      for (const minute of [3, 4]) {
+        await world.run({ upserts: { 2: 'Bea' } });
+        const asOf = `2026-03-01T10:0${minute}:00.000Z`;
+        const fresh = { checkedAt: asOf, manifest: { publication: 2, entities: [{ asOf }, { asOf }] } };
+        expect(await world.publish()).toMatchObject({ kind: 'unchanged', newest: fresh });
+        await using target = world.target();
+        expect(await target.newest()).toMatchObject(fresh);
+        expect(latest()).toMatchObject({ publication: 2, checkedAt: asOf, entities: [{ asOf }, { asOf }] });
+      }
+      expect(world.manifests()).toEqual(manifests);
+      const old = readFileSync(latestFile(), 'utf8');
+      await world.run({ upserts: { 4: 'Dee' } });
+      expect(entityOf(await world.publish(), members)).toMatchObject({ upserts: 1, after: 9 });
+      expect(latest()).toMatchObject({
+        publication: 3,
+        entities: [{ asOf: '2026-03-01T10:05:00.000Z' }, {}],
+      });
+      // A slower publisher has told it of the manifest before.
+      writeFileSync(latestFile(), old);
+      await using target = world.target();
+      expect((await target.newest())?.manifest).toEqual(world.manifests().at(-1));
+      await expectPublished();
+    });
+
+    // Proves promise 20.6
+    it('is made for the first complete reading, also where no row has changed', async () => {
+      await world.run({ upserts: { 1: 'Ada' }, isWhole: false });
+      expect(entityOf(await world.publish(), members).asOf).toBeNull();
+      await world.run({ upserts: { 1: 'Ada' } });
+      const asOf = '2026-03-01T10:02:00.000Z';
+      expect(entityOf(await world.publish(), members)).toMatchObject({ asOf, upserts: 0, files: [] });
+      await expectPublished();
+    });
+
+    it('removes what need not be kept once a day, also where nothing has changed', async () => {
+      const settings = world.settings({ keepMs: hourMs });
+      await publishTwoRuns();
+      await world.publish({ isSnapshotAsked: true });
+      world.clock.advance(24 * hourMs);
       await world.run({ upserts: { 2: 'Bea' } });
-      const entity = entityOf(await world.publish(), members);
-      expect(entity).toMatchObject({ asOf: '2026-03-01T10:03:00.000Z', upserts: 0, deletes: 0, files: [] });
+      expect(await world.publish({ settings })).toMatchObject({ kind: 'unchanged', warnings: [] });
+      expect(world.manifests().map(({ publication }) => publication)).toEqual([3]);
       await expectPublished();
     });
 

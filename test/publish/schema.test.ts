@@ -340,10 +340,10 @@ describe('generated sql', () => {
 
     it('ask a target in PostgreSQL how complete it is', async () => {
       await using database = await openPostgres();
-      const sql = blocksOf('warehouses', 'sql').find((block) => block.includes('_publications')) ?? '';
+      const sql = blocksOf('warehouses', 'sql').find((block) => block.includes('_latest')) ?? '';
       const rows = await database.run(sql.replaceAll('raw.', 'mart_of_models.'));
       expect(rows.length).toBeGreaterThan(5);
-      expect(rows.every(({ number, as_of: asOf }) => number === '2' && asOf !== null)).toBe(true);
+      expect(rows.every(({ publication, as_of: asOf }) => publication === '2' && asOf !== null)).toBe(true);
       await expect(
         database.run('select * from mart_of_models.newsletter__list_members where not _deleted'),
       ).resolves.toHaveLength(sinkRows.get('newsletter__list_members')?.length ?? 0);

@@ -71,7 +71,7 @@ export async function showPublication(
   const ms = clock.now() - startedMs;
   terminal.printJson(publicationDocument(target, end, ms));
   terminal.print(...publicationText(target, end, ms, context, isAfterSync));
-  const warnings = end.kind === 'published' ? end.warnings : [];
+  const warnings = end.kind === 'nothing-stored' ? [] : end.warnings;
   for (const warning of warnings) terminal.note(`${target.name}: ${warning}`);
   if (end.cleaned !== null) terminal.print(`  ${cleanedText(end.cleaned)}`);
   return end;
@@ -84,7 +84,12 @@ function publicationDocument({ name }: PublishSettings, end: TargetEnd, ms: numb
     case 'nothing-stored':
       return { ...head, result: end.kind };
     case 'unchanged':
-      return { ...head, result: end.kind, ...manifestDocument(end.newest), heldBack: end.heldBack };
+      return {
+        ...head,
+        result: end.kind,
+        ...manifestDocument(end.newest),
+        ...picked(end, 'heldBack', 'warnings'),
+      };
     case 'published':
       return {
         ...head,
