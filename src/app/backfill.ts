@@ -46,8 +46,9 @@ export function plannedBackfill(
 ): BackfillPlan {
   const length = parseWindowLength(window);
   if (length === null || (length.kind === 'duration' && length.ms < shortestWindowMs)) {
+    const month = /^[1-9]\d?m$/.test(window) ? ` Did you mean "${window}o" (months)?` : '';
     throw usage(
-      `--window: expected ${windowLengthExamples}, and at least 1h (mo are months, m minutes), got "${window}".`,
+      `--window: expected ${windowLengthExamples}, and at least 1h (m are minutes), got "${window}".${month}`,
     );
   }
   const selection = selectEntities(connector.definition, connector.entities, {

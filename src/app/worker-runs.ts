@@ -83,7 +83,8 @@ async function loggedRun(
   return await app.sync(connector, {
     ...what,
     onEvent: (event) => {
-      logRunEvent(log, name, event);
+      // `workerRunEnd` logs the end.
+      if (event.kind !== 'run-finished') logRunEvent(log, name, event);
       metrics.onRunEvent(name, event);
       onEvent(event);
     },
@@ -107,6 +108,7 @@ function endFields(connector: ConnectorSettings, report: RunReport): object {
   const { run, outcome, error, resumeAt } = report;
   const withheld = report.entities.reduce((sum, entity) => sum + entity.withheld, 0);
   return {
+    event: 'run-finished',
     connector: connector.name,
     outcome,
     run,

@@ -92,6 +92,23 @@ const loaders: Readonly<Record<CommandName, () => Promise<AddCommand>>> = {
   config: async () => (await import('./commands/config-commands.ts')).config,
 };
 
+/** Commands of the first hour, by which the help begins, and all others by subject. */
+export const firstCommands = 'demo init check sync status';
+export const chapters = {
+  Connectors: 'definitions connectors workspaces login logout',
+  Runs: 'runs cancel actions',
+  Records: 'search list get download explain',
+  Warehouses: 'publish export',
+  History: 'backfill',
+  Repair: 'audit refetch adopt reset undo',
+  Erasure: 'purge prune',
+  Sinks: 'copy schema',
+  Schedules: 'worker schedule reload notify',
+  Screens: 'ui mcp',
+  'An API': 'serve applications',
+  Config: 'config',
+};
+
 export const commands = Object.entries(descriptions).map(([name, description]) => ({
   name,
   description,

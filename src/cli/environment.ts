@@ -3,7 +3,7 @@ import { basename, delimiter, dirname, join } from 'node:path';
 import { parseEnv } from 'node:util';
 import { SyncError } from '../core/errors.ts';
 import { checkLogLevel, openLog, type Log } from '../telemetry/log.ts';
-import type { Terminal } from './output/terminal.ts';
+import type { CommandContext } from './command.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -70,18 +70,20 @@ export function logLevel(env: Environment): string | null {
   return level === '' ? null : checkLogLevel(level);
 }
 
-interface LogWorld {
-  readonly env: Environment;
-  readonly terminal: Terminal;
-}
+type LogWorld = Pick<CommandContext, 'env' | 'terminal' | 'logFormat'>;
 
 /** Opens a log on stderr, at $LOG_LEVEL; if that is not set at `otherwise`, or no log for null. */
 export async function stderrLog(world: LogWorld, otherwise: string): Promise<Log>;
 export async function stderrLog(world: LogWorld, otherwise?: null): Promise<Log | null>;
-export async function stderrLog({ env, terminal }: LogWorld, otherwise: string | null = null) {
+export async function stderrLog(
+  { env, terminal, logFormat: format }: LogWorld,
+  otherwise: string | null = null,
+) {
   const level = logLevel(env) ?? otherwise;
   // Log lines contain their line ends.
-  return level === null ? null : await openLog({ level, write: (line) => terminal.note(line.trimEnd()) });
+  return level === null
+    ? null
+    : await openLog({ level, format, write: (line) => terminal.note(line.trimEnd()) });
 }
 
 /**

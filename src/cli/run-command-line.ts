@@ -1,12 +1,12 @@
 import { Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
-import { Command, CommanderError } from 'commander';
+import { Command, CommanderError, Help, Option } from 'commander';
 import { programVersion } from '../app/program-version.ts';
 import { systemClock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import { createScrubber } from '../telemetry/scrubber.ts';
 import type { CommandContext, Enter, Input } from './command.ts';
-import { commands } from './commands.ts';
+import { chapters, commands, firstCommands } from './commands.ts';
 import { stderrLog, withDotEnv, programName } from './environment.ts';
 import {
   type ExitCode,
@@ -29,6 +29,12 @@ interface ProcessWorld {
   readonly stdin?: () => Input;
   readonly stdout: Output;
   readonly stderr: Output;
+}
+
+interface Flags {
+  readonly config?: string;
+  readonly verbose?: boolean;
+  readonly log?: CommandContext['logFormat'];
 }
 
 /** Longer lines are hard to read. */
@@ -73,11 +79,12 @@ export async function runCommandLine(world: ProcessWorld): Promise<ExitCode> {
   };
   const enter: Enter = async (work, { isLogged = false, isWatching = false, stopping = stoppingText }) => {
     stoppingText = stopping;
-    const { config, verbose } = program.opts<{ config?: string; verbose?: boolean }>();
+    const { config, verbose, ...given } = program.opts<Flags>();
+    const logFormat = given.log ?? (world.stderr.isTTY === true ? 'text' : 'json');
     const { env, warning } = withDotEnv(world.env, world.cwd);
     if (Object.keys(env).some((name) => /^(?:https?|no)_proxy$/i.test(name))) await useProxies(env);
     if (isLogged) {
-      const log = await stderrLog({ env, terminal }, 'info');
+      const log = await stderrLog({ env, terminal, logFormat }, 'info');
       tell = (line) => log.warn({}, line);
     }
     if (warning !== null) tell(warning);
@@ -97,6 +104,7 @@ export async function runCommandLine(world: ProcessWorld): Promise<ExitCode> {
         return loadConfig({ ...context, env: withDotEnv(world.env, world.cwd).env }, ...parts);
       },
       isVerbose: verbose === true,
+      logFormat,
       signal: interrupts.signal,
     };
     exitCode = (await work(context)) ?? exitCodes.ok;
@@ -143,11 +151,16 @@ function newProgram(world: ProcessWorld, scrub: (text: string) => string): Comma
     .option('--json', 'machine-readable results on stdout: one JSON document, or one line per event')
     .option('--verbose', 'also show how each entity is known to be complete')
     .option('--debug', 'show the stack of an error')
+    .addOption(
+      new Option('--log <format>', 'of log lines (default: text on a terminal)').choices(['json', 'text']),
+    )
     .configureHelp({
       showGlobalOptions: true,
       minWidthToWrap: 20,
       // Shows the options that every command has: the options of `publish` do not apply to `publish status`.
       visibleGlobalOptions: (command) => (command.parent === null ? [] : [...program.options]),
+      formatHelp: (command, helper) =>
+        Help.prototype.formatHelp(command, command.parent === null ? withChapters(command, helper) : helper),
     })
     .configureOutput({
       getOutHelpWidth: () => helpWidth,
@@ -161,6 +174,21 @@ function newProgram(world: ProcessWorld, scrub: (text: string) => string): Comma
     .exitOverride()
     .addHelpText('after', examples);
   return program;
+}
+
+/** Shows the commands of the first hour with their texts, and of all others the names. */
+function withChapters(program: Command, helper: Help): Help {
+  const first = firstCommands
+    .split(' ')
+    .flatMap((name) => program.commands.filter((one) => one.name() === name));
+  const others = Object.entries(chapters).map(([title, names]) =>
+    new Command(title)
+      .description(names.replaceAll(' ', ', '))
+      .helpGroup('More commands, each with its own --help:'),
+  );
+  const visibleCommands = () => [...first.map((one) => one.helpGroup('The first hour:')), ...others];
+  const shown = Object.create(helper) as Help;
+  return Object.assign(shown, { visibleCommands, subcommandTerm: (one: Command) => one.name() });
 }
 
 const signals = ['SIGINT', 'SIGTERM'] as const;

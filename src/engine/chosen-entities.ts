@@ -4,6 +4,7 @@ import type { JsonValue } from '../core/json.ts';
 import { valuesOf, type Definition, type Entity } from '../definitions/definition.ts';
 import { checkParam, convertValue } from '../definitions/params.ts';
 import { SyncError, usage } from '../core/errors.ts';
+import { suggestName } from '../definitions/suggest-name.ts';
 
 /** Reading of one entity: a walk per variant of its parameters, and the parents that lead to it. */
 export interface ChosenEntity {
@@ -123,7 +124,8 @@ export function selectEntities(
   for (const glob of [...globs.select, ...globs.exclude]) {
     if (!names.some((name) => isLikeGlob(name, glob))) {
       const advice = glob.includes(',') ? ' Several are written with blanks between, not with commas.' : '';
-      throw usage(`No entity matches "${glob}"; there are ${names.join(', ')}.${advice}`);
+      const hint = suggestName(glob, names) || `; there are ${names.join(', ')}.`;
+      throw usage(`No entity matches "${glob}"${hint}${advice}`);
     }
   }
   const excluded = new Set(names.filter((name) => globs.exclude.some((glob) => isLikeGlob(name, glob))));

@@ -45,6 +45,8 @@ interface JobKind<Work> {
   /** For the log. */
   readonly factsOf: (work: Work) => object;
   readonly said: string;
+  /** The end of the work is logged without it. */
+  readonly isLogged: (work: Work) => boolean;
   /** The beginning of a failure's text. */
   readonly failedAs: (name: string) => string;
 }
@@ -72,7 +74,7 @@ function createProcessor<Work>(context: SinkContext, kind: JobKind<Work>): JobPr
     const taken = { job, work, signal: signal ?? new AbortController().signal };
     const settlement = await unlessHeld(context, kind, taken);
     const end = endOf(job, settlement);
-    if (isNews(name, settlement)) {
+    if (isNews(name, settlement) && !(end === 'done' && kind.isLogged(work))) {
       context.log.info({ ...kind.factsOf(work), end, ...factsOf(settlement) }, kind.said);
     }
     await kind.onEnd(work, settlement, end);
@@ -137,6 +139,7 @@ export function createJobProcessor(context: JobContext): JobProcessor {
     },
     factsOf: ({ connector, kind }) => ({ connector, job: kind }),
     said: 'job ended',
+    isLogged: ({ kind }) => kind === 'sync',
     failedAs: (name) => name,
   });
 }
@@ -264,6 +267,7 @@ export function createPublicationProcessor(context: SinkContext, turns: PQueue):
     onEnd: ({ target }, _settlement, end) => context.observe({ kind: 'publication-ended', target, end }),
     factsOf: ({ target }) => ({ target }),
     said: 'publication job ended',
+    isLogged: () => true,
     failedAs: (name) => `publish-${name}`,
   });
 }

@@ -42,11 +42,11 @@ export function cutValue(value: JsonValue, most: number, from = 0): JsonValue {
 }
 
 /** As many of the items as fit into an answer, the first one in any case. */
-export function fitting<Item>(items: readonly Item[]): readonly Item[] {
+export function fitting<Item>(items: readonly Item[], most = mostAnswerChars): readonly Item[] {
   let chars = 0;
   for (const [index, item] of items.entries()) {
     chars += jsonOf(item).length + 1;
-    if (chars > mostAnswerChars && index > 0) return items.slice(0, index);
+    if (chars > most && index > 0) return items.slice(0, index);
   }
   return items;
 }

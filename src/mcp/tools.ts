@@ -51,20 +51,39 @@ function tool<Input extends z.ZodObject>({ input, run, ...about }: ToolParts<Inp
     inputSchema: z.toJSONSchema(input, { io: 'input' }) as { readonly type: 'object' },
     /** Checks the arguments, then runs. Rejects with USAGE for arguments that the schema does not allow. */
     call: async (world: ToolWorld, given: unknown, signal: AbortSignal): Promise<Answer> => {
-      const read = input.safeParse(given, {
+      const read = input.safeParse(joinedNames(given, Object.keys(input.shape)), {
         error: (issue) =>
           issue.code === 'invalid_type' && issue.input === undefined ? 'is missing' : undefined,
       });
       if (read.success) return await run(world, read.data, signal);
       const issues = read.error.issues.slice(0, mostIssues);
       throw usage(
-        issues.map(({ path, message }) => `${path.join('.') || 'arguments'}: ${message}`).join('; '),
+        issues
+          .flatMap((issue) => {
+            // Each unknown key has a line of the message.
+            const keys = issue.code === 'unrecognized_keys' ? issue.keys : [];
+            const names = keys.length === 0 ? ['arguments'] : keys;
+            const path = issue.path.join('.');
+            return issue.message.split('\n').map((line, index) => `${path || (names[index] ?? '')}: ${line}`);
+          })
+          .join('; '),
       );
     },
   };
 }
 
 const mostIssues = 5;
+
+/** Accepts a connector and an entity apart, as `list_entities` shows them, where a tool takes both in one name. */
+function joinedNames(given: unknown, known: readonly string[]): unknown {
+  const { connector, entity, ...rest } = Object(given) as Record<string, unknown>;
+  const into = known.includes('entity') ? 'entity' : 'name';
+  const names = [connector, entity].filter((one) => typeof one === 'string');
+  const isApart = into === 'name' ? rest['name'] === undefined : connector !== undefined;
+  if (known.includes('connector') || !known.includes(into) || !isApart || names.length === 0) return given;
+  const name = names.length === 2 && names[1]?.includes('/') === true ? names[1] : names.join('/');
+  return { ...rest, [into]: name };
+}
 
 // --- Entities: what is stored, and how it stands
 
@@ -339,9 +358,14 @@ const entityInput = z
   .max(200)
   .describe('<connector>/<entity> as list_entities names it, such as "newsletter/campaigns"');
 
+const keyValue = z.union([z.string(), z.number(), z.boolean()]);
 const keyInput = z
-  .record(z.string(), z.union([z.string(), z.number(), z.boolean()]))
-  .describe('the fields of the key and their values, such as {"id": "c1"}; list_entities names the key');
+  .union([z.record(z.string(), keyValue), keyValue], {
+    error: 'expected the fields of the key and their values, such as {"id": "c1"}',
+  })
+  .describe(
+    'the fields of the key and their values, such as {"id": "c1"}, or the value of a single one; list_entities names the key',
+  );
 
 const fieldsInput = z
   .array(z.string().max(200))
@@ -432,7 +456,13 @@ async function notFound(
 }
 
 /** As the ledger knows the record. Throws USAGE that names the key. */
-function keyTextOf({ target }: ShownEntity, key: z.output<typeof keyInput>): string {
+function keyTextOf({ target }: ShownEntity, given: z.output<typeof keyInput>): string {
+  const [first = '', ...others] = target.table.key;
+  const isBare = typeof given !== 'object';
+  if (isBare && others.length > 0) {
+    throw usage(`key: expected an object with the values of ${target.table.key.join(', ')}, got one value.`);
+  }
+  const key = isBare ? { [first]: given } : given;
   const pairs = Object.entries(key).map(([name, value]) => {
     // Reading its JSON has rounded it.
     const isRounded = typeof value === 'number' && Math.abs(value) > Number.MAX_SAFE_INTEGER;
@@ -447,6 +477,8 @@ function keyTextOf({ target }: ShownEntity, key: z.output<typeof keyInput>): str
 
 /** Characters of a value in a list. */
 const mostOfListedValue = 500;
+/** Characters of the changes in an answer to a call without a limit: an agent that wants more says so. */
+const usualChars = 4_000;
 
 export const changes = tool({
   name: 'changes',
@@ -458,10 +490,16 @@ export const changes = tool({
     since: z
       .union([z.int().min(0), z.string().max(40)])
       .describe('a number from an answer before, 0 for everything, or a time such as "2026-11-01T00:00:00Z"'),
-    limit: z.int().min(1).max(200).optional().describe('how many records; 20 if left out'),
+    limit: z
+      .int()
+      .min(1)
+      .max(200)
+      .optional()
+      .describe('how many records; left out: up to 20 within 4,000 characters'),
     fields: fieldsInput,
   }),
-  run: async ({ shown }, { entity, since, limit = 20, fields = [] }, signal) => {
+  run: async ({ shown }, { entity, since, limit: asked, fields = [] }, signal) => {
+    const limit = asked ?? 20;
     const found = shown.named(entity);
     const { name } = found.target.connector;
     await using opened = await openEntity(found);
@@ -475,8 +513,8 @@ export const changes = tool({
     const completeAfter = await reader.history.completeAfter(name, stored.entity);
     // A time selects stored changes only, not all changes after a state that a reader has, so that removed deletes do
     // not matter.
-    const asked = typeof since === 'number' || /^\d+$/.test(since) ? after : 0;
-    checkSince({ newestSeq, completeAfter }, found.target, asked, 'since');
+    const isNumber = typeof since === 'number' || /^\d+$/.test(since);
+    checkSince({ newestSeq, completeAfter }, found.target, isNumber ? after : 0, 'since');
     const read = await firstOf(reader.changes(name, stored, after), limit + 1, signal);
     const rows = read.slice(0, limit).map((record) => ({
       seq: record.seq,
@@ -484,15 +522,17 @@ export const changes = tool({
       ...(record.isDeleted ? { deleted: true } : {}),
       record: shownRecord(record, stored, found, { fields, most: mostOfListedValue }),
     }));
-    const fit = fitting(rows);
+    const fit = fitting(rows, asked === undefined ? usualChars : mostAnswerChars);
     const hasMore = fit.length < read.length;
+    const next = hasMore ? (fit.at(-1)?.seq ?? after) : newestSeq;
+    const goOn = ` There are more: go on with "since": ${next}; "fields" and "limit" make answers shorter or longer.`;
     return answer(
       {
         entity,
         ...stateFacts(state),
         more: hasMore,
-        next: { since: hasMore ? (fit.at(-1)?.seq ?? after) : newestSeq },
-        note: aboutRecords,
+        next: { since: next },
+        note: `${aboutRecords}${hasMore ? goOn : ''}`,
         records: fit,
       },
       fit.length,

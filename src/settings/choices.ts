@@ -120,8 +120,9 @@ export function entityTarget(settings: LocalSettings, text: string): EntityTarge
     ? targets.find(({ table }) => table.entity === entityText)
     : undefined;
   if (target !== undefined) return target;
-  const names = targets.map(({ table }) => table.entity).join(', ');
-  throw usage(`Expected one of the entities ${names}, got "${entityText}".`);
+  const names = targets.map(({ table }) => table.entity);
+  const hint = suggestName(entityText, names) || `; it has ${firstNames(names)}.`;
+  throw usage(`${connectorText} has no entity "${entityText}"${hint}`);
 }
 
 /**

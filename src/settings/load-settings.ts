@@ -83,6 +83,7 @@ export function readSettings(options: LoadSettingsOptions): LocalSettings {
   const text = edited?.file === path.resolve(options.file) ? edited.text : options.text;
   const main = readWritten(options.file, text, options.env);
   if (main.yaml.problems.length > 0) throw new ProblemsError('CONFIG_INVALID', main.yaml.problems);
+  if (main.yaml.data === null) throw new ProblemsError('CONFIG_INVALID', [main.problem([], emptyFile)]);
   const config = gatherConnectors(main, options.env, edited);
   const problems: Problem[] = [...config.problems];
   const missing: Problem[] = [];
@@ -118,6 +119,9 @@ export function readSettings(options: LoadSettingsOptions): LocalSettings {
   return problems.length > 0 ? refuse() : frozen({ ...settings, missing });
 }
 
+const emptyFile =
+  'the file is empty; expected api, sinks and connectors. Remove it and run "connector-sync init", which writes one to start from';
+
 /** Removes the placeholder of a key that is missing here: it must never mask a value. */
 function withoutMissingKey(data: SettingsFile, missing: readonly Problem[]): SettingsFile {
   return missing.some(({ path: at }) => at === 'mask.key') ? { ...data, mask: { key: null } } : data;
@@ -148,7 +152,10 @@ function buildSettings(
   }).length;
   if (data.api === undefined && direct < Object.keys(data.connectors).length) {
     const why = direct === 0 ? '' : '; connectors without credentials are read through it';
-    note(['api'], `is missing; expected an object${why}`);
+    note(
+      ['api'],
+      `is missing; expected an object${why}. For example: api: { baseUrl: https://api.example.com, clientId: my-id, clientSecret: "\${CONNECTOR_API_CLIENT_SECRET}" }`,
+    );
   }
   const { api = null, redis, http, guards, allowUpstreamHosts, allowNotifyHosts } = data;
   checkTokens(http, note);

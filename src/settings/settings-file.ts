@@ -349,7 +349,9 @@ export const settingsFile = strictObject({
   signIns: signIns.prefault({}),
   mask: maskFile.prefault({}),
   definitions: z.array(z.string().min(1)).default([]),
-  sinks: z.record(z.string(), sinkFile),
+  sinks: z.record(z.string(), sinkFile, {
+    error: 'expected where rows are stored, such as sinks: { main: { type: sqlite, path: ./data/main.db } }',
+  }),
   redis: redis.prefault({}),
   http: httpFile.prefault({}),
   watch: z.boolean().default(false).meta({

@@ -2,15 +2,17 @@ import type { Logger } from 'pino';
 import { SyncError, usage } from '../core/errors.ts';
 import type { RunEvent } from '../core/events.ts';
 import type { ConnectorName } from '../core/names.ts';
+import { escaped, printableWithin } from './format.ts';
 
 export type Log = Logger;
 
 /**
- * Structured log lines, one JSON object each, handed to `write` at once: a line that was logged before a crash is out.
+ * Structured log lines, one JSON object each or a text for people, handed to `write` at once: a line that was logged before a crash is out.
  * Throws USAGE for an unknown level: unwanted silence or noise is noticed too late.
  */
 export async function openLog(options: {
   readonly level: string;
+  readonly format?: 'json' | 'text';
   readonly write: (line: string) => void;
 }): Promise<Log> {
   const level = checkLogLevel(options.level);
@@ -24,9 +26,38 @@ export async function openLog(options: {
       formatters: { level: (label) => ({ level: label }) },
       serializers: { err: describeError },
     },
-    { write: options.write },
+    {
+      write: (line: string) => options.write(options.format === 'text' ? lineForPeople(line) : line),
+    },
   );
 }
+
+/** `14:03:07 warn  newsletter: run ended, outcome degraded, read 12`: facts for programs alone are left out. */
+function lineForPeople(line: string): string {
+  const { level, time, msg = '', connector, target, event: _, err, ...facts } = JSON.parse(line) as LogLine;
+  const about = connector ?? target ?? '';
+  const shown = Object.entries({ ...facts, because: err?.message }).flatMap(([name, value]) => {
+    if (value === undefined || value === null) return [];
+    return `${name} ${typeof value === 'string' ? value : JSON.stringify(value)}`;
+  });
+  const text = [`${about}${about === '' ? '' : ': '}${msg}`, ...shown].join(', ');
+  const trace = err?.stack === undefined ? '' : `\n${escaped(err.stack)}`;
+  return `${time.slice(11, 19)} ${level.padEnd(5)} ${printableWithin(text, mostOfLine)}${trace}`;
+}
+
+interface LogLine {
+  readonly [fact: string]: unknown;
+  readonly level: string;
+  readonly time: string;
+  readonly msg?: string;
+  readonly connector?: string;
+  readonly target?: string;
+  readonly event?: string;
+  readonly err?: { readonly message: string; readonly stack?: string };
+}
+
+/** Longer lines are of programs: lists of queues, of entities. */
+const mostOfLine = 400;
 
 /**
  * Selects the properties of an error that may be logged. An allow-list: clients hang configuration, headers and bodies

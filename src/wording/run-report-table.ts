@@ -204,8 +204,11 @@ function notes({ counts, ...entity }: EntityReport, { partMissing }: RunReport):
   const listings = listingsOf(entity);
   // If all listings were read incrementally, the column `complete` says so.
   const inFull = incremental > 0 ? listings - incremental : 0;
+  const { unchanged, fetched } = counts;
+  const isAllAgain = incremental > 0 && inFull === 0 && unchanged >= 50 && unchanged * 2 > fetched;
   const facts: readonly (readonly [number, string])[] = [
     [inFull, `of ${counted(listings, 'listing')} in full`],
+    [isAllAgain ? unchanged : 0, 'came again unchanged: the API lists them also when asked for changes'],
     [entity.setAside, 'failed'],
     [entity.withdrawn, 'missed an existing record, to be read again'],
     [found, 'part missing'],

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { CopyEnd } from '../../src/app/copy-connector.ts';
 import { copiedText, copyEndText, type EndedCopy } from '../../src/cli/commands/copy.ts';
 import { runsTable, type ShownRun } from '../../src/cli/commands/run-commands.ts';
+import { commands } from '../../src/cli/commands.ts';
 import { programName, shellWord } from '../../src/cli/environment.ts';
 import { runReportText } from '../../src/cli/output/show-run.ts';
 import { answerTable } from '../../src/cli/output/record-table.ts';
@@ -29,6 +30,44 @@ import {
   type ExitCode,
 } from '../../src/cli/output/exit-codes.ts';
 import { SyncError, type ErrorCode } from '../../src/core/errors.ts';
+import { openLog } from '../../src/telemetry/log.ts';
+import { callCli } from '../support/run-cli.ts';
+
+it('the help begins with the commands of the first hour, and names every other one once, by subject', async () => {
+  const { stdout, code } = await callCli(['--help'], { cwd: '.', columns: 110 });
+  const [, first = '', others = ''] =
+    /The first hour:\n([^]*?)\n\nMore commands.*\n([^]*?)\n\nExamples/.exec(stdout) ?? [];
+  const named = [
+    ...[...first.matchAll(/^ {2}(\w+)/gm)].map(([, name]) => name),
+    ...[...others.matchAll(/ {2}((?:\w+, )*\w+)$/gm)].flatMap(([, names = '']) => names.split(', ')),
+  ];
+  expect(named.slice(0, 5)).toEqual(['demo', 'init', 'check', 'sync', 'status']);
+  expect(new Set(named)).toEqual(new Set(commands.map(({ name }) => name)));
+  expect(named).toHaveLength(commands.length);
+  expect([code, stdout.split('\n').length < 60]).toEqual([0, true]);
+});
+
+it('log lines are for people as text, without what moves a cursor, and JSON otherwise', async () => {
+  const logged = async (format: 'json' | 'text'): Promise<string> => {
+    let lines = '';
+    const log = await openLog({ level: 'info', format, write: (line) => (lines += line) });
+    log.warn(
+      { connector: 'news', run: 'r1', list: [1], err: new SyncError('gone\u001b[2J', failed) },
+      'run ended',
+    );
+    return lines;
+  };
+  expect((await logged('text')).slice(8)).toBe(
+    ' warn  news: run ended, run r1, list [1], because gone\ufffd[2J',
+  );
+  expect(JSON.parse(await logged('json'))).toMatchObject({
+    level: 'warn',
+    connector: 'news',
+    msg: 'run ended',
+  });
+});
+
+const failed = { code: 'SINK_FAILED', recovery: 'stop' } as const;
 
 describe('the text of a run', () => {
   it('is complete where the output is not a terminal', () => {

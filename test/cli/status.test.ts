@@ -242,7 +242,7 @@ describe('cancel', () => {
     await worker.until('"event":"run-started"');
     const { run } = await newestRun();
     expect((await world.cli('cancel', run)).code).toBe(0);
-    await worker.until('"msg":"job ended"');
+    await worker.until('"msg":"run ended"');
     worker.child.kill('SIGTERM');
     const { code, stderr } = await worker.result;
     expect(code).toBe(0);

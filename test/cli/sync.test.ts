@@ -113,7 +113,7 @@ describe('one process', () => {
       const nowhere = await sync(url, ['--select', 'users', 'userz']);
       const nothing = await sync(url, ['--exclude', '*']);
       expect(nowhere.code).toBe(2);
-      expect(nowhere.stderr).toContain('No entity matches "userz"; there are');
+      expect(nowhere.stderr).toContain('No entity matches "userz"; did you mean "users"?');
       expect(nothing.code).toBe(2);
       expect(nothing.stderr).toContain('Nothing to read');
     });

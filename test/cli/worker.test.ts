@@ -111,6 +111,9 @@ describe('worker', () => {
         sinks: [`main (${join(folder, 'main.db')})`],
         http: url,
       });
+      const ends = lines.filter(({ msg }) => /\b(ended|finished)$/.test(String(msg)));
+      expect(ends.map(({ msg }) => msg)).toEqual(ends.map(() => 'run ended'));
+      expect(new Set(ends.map(({ run }) => run)).size).toBe(ends.length);
       expect(line('run ended')).toMatchObject({
         connector: 'wiki',
         outcome: 'ok',
@@ -459,7 +462,10 @@ describe('backfills', () => {
       [['--since', 'yesterday', '--window', '1mo'], '--since: expected a date'],
       [['--since', '2022-01-01', '--window', '1x'], '--window: expected 1mo'],
       [['--since', '2022-01-01', '--until', '2021-01-01', '--window', '1mo'], 'before the end'],
-      [['--since', '2022-01-01', '--window', '1m'], 'at least 1h (mo are months, m minutes), got "1m"'],
+      [
+        ['--since', '2022-01-01', '--window', '1m'],
+        'at least 1h (m are minutes), got "1m". Did you mean "1mo" (months)?',
+      ],
       [['--since', '2022-01-01', '--until', '2023-06-01', '--window', '1h'], 'more than 10000 windows'],
       [['--since', '2022-01-01', '--window', '1mo', '--queue', '--again'], 'use one of the two'],
     ])('refuses %j', async (args, message) => {

@@ -122,7 +122,7 @@ it('runs what is scheduled with the documented rights in Redis, and waits quietl
   world.env.TEST_REDIS = world.redis.url.replace(/\/\/[^@]*@/, '//w:pw@');
   const worker = world.start();
   await worker.until(isRunFinished);
-  await worker.until(({ msg }) => msg === 'job ended');
+  await expect.poll(async () => await admin.keys('*:active')).toEqual([]);
   expect(worker.lines.filter(({ level }) => level === 'error')).toEqual([]);
 
   await admin.call('ACL', 'SETUSER', 'w', '-@all');

@@ -112,6 +112,34 @@ describe('what agents read', () => {
     });
   });
 
+  it('takes a connector and an entity apart, and the value of a single key alone', async () => {
+    const apart = { connector: 'newsletter', entity: 'campaigns' };
+    const entity = 'newsletter/campaigns';
+    const key = await id();
+    const got = await mcp.call('get', { entity, key: { id: key } });
+    expect(await mcp.call('get', { ...apart, key })).toEqual(got);
+    expect(await mcp.call('get', { connector: 'newsletter', entity, key })).toEqual(got);
+    expect(await mcp.call('list_entities', apart)).toEqual(await mcp.call('list_entities', { name: entity }));
+    expect(await mcp.call('list_entities', { connector: 'newsletter' })).toMatchObject({
+      connector: 'newsletter',
+    });
+    expect(await mcp.refusal('list_entities', { ...apart, names: 1 })).toContain(
+      'names: unknown key; did you mean "name"?',
+    );
+  });
+
+  it('has few changes in an answer, unless more are asked for, and says how to go on', async () => {
+    const entity = 'newsletter/campaigns';
+    const { records, next, note, more } = await mcp.call('changes', { entity, since: 0 });
+    expect(more).toBe(true);
+    expect(JSON.stringify(records).length).toBeLessThan(4_500);
+    expect(note).toContain(`go on with "since": ${String(next['since'])}`);
+    const asked = await mcp.call('changes', { entity, since: 0, limit: records.length + 1 });
+    expect(asked.records).toHaveLength(records.length + 1);
+    const following = await mcp.call('changes', { entity, since: next['since'] });
+    expect(following.records[0]).toEqual(asked.records.at(-1));
+  });
+
   it('has deletes among the changes', async () => {
     const entity = 'newsletter/list_members';
     const { next } = await mcp.call('changes', { entity, since: '2999-01-01' });
@@ -133,7 +161,12 @@ describe('what agents read', () => {
       [{ entity: 'other/campaigns', key: {} }, 'There is no connector "other". list_entities names them.'],
       [{ entity, key: { no: 'x' } }, 'key no: a record of campaigns is known by id'],
       [{ entity, key: { id: 2 ** 53 + 2 } }, 'key.id: expected so long a number as a text'],
-      [{ entity, keys: { id: 'x' } }, 'key: is missing; arguments: unknown key; did you mean "key"?'],
+      [{ entity, keys: { id: 'x' } }, 'keys: unknown key; did you mean "key"?'],
+      [{ entity, key: [1] }, 'key: expected the fields of the key and their values, such as {"id": "c1"}'],
+      [
+        { entity: 'newsletter/list_members', key: 'x' },
+        'key: expected an object with the values of list_id, id',
+      ],
     ] as const;
     for (const [given, message] of refused) {
       expect(await mcp.refusal('get', given)).toContain(message);

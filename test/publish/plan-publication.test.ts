@@ -122,7 +122,7 @@ describe('the plan of a publication', () => {
 
   it('is needed for the first complete reading, and not for a later one', () => {
     const at = (asOf: Instant | null) => stored({ entities: [{ ...storedMembers, asOf }, storedLists] });
-    const later = at('2026-03-02T10:00:00.000Z' as Instant);
+    const later = at('2026-03-02T10:00:00.000Z');
     expect(plan(publish(null, at(null)), later).isNeeded).toBe(true);
     expect(plan(publish(null, stored()), later).isNeeded).toBe(false);
   });

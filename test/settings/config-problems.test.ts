@@ -234,9 +234,19 @@ http: { token: "\${TOKEN}" }
     ]);
   });
 
+  it('says what to write where sinks are missing, and where the file is empty', () => {
+    const [missing = ''] = folder.problems(goodConfig.replace(/sinks:\n.*\n/, ''));
+    expect(missing).toContain('sinks: { main: { type: sqlite, path: ./data/main.db } }');
+    for (const text of ['', '# nothing\n']) {
+      expect(folder.problems(text).join()).toMatch(
+        /the file is empty; expected api, .*"connector-sync init"/,
+      );
+    }
+  });
+
   it('reports them without api, too', () => {
     expect(folder.problems(goodConfig.replace(/api:[^]*?(?=sinks)/, '').replace('c-1', '../x'))).toEqual([
-      ':1: api: is missing; expected an object',
+      expect.stringMatching(/^:1: api: is missing; expected an object\. For example: api: \{ baseUrl: /),
       ':6: connectors.newsletter.id: expected 1 to 128 letters, digits, "_" and "-"',
     ]);
   });

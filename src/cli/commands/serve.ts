@@ -191,14 +191,15 @@ function warnOfPlainText({ terminal }: CommandContext, { service: { host }, tls 
 }
 
 async function start(
-  { env, terminal, clock, cwd, scrubber }: CommandContext,
+  context: CommandContext,
   choices: ServeChoices,
   folder: string,
   application: ChosenApplication,
 ): Promise<Service> {
+  const { env, terminal, clock, cwd, scrubber } = context;
   // Loaded on demand: a server's code would slow the start of every other command.
   const { serveSamples } = await import('../../sample/sample-service.ts');
-  const log = await stderrLog({ env, terminal });
+  const log = await stderrLog(context);
   const definitions = loadDefinitions([
     builtInDefinitionsFolder,
     ...choices.definitions.map((name) => resolve(cwd, name)),

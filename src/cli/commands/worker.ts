@@ -19,7 +19,8 @@ const forPeople: ReadonlySet<ErrorCode> = new Set(['USAGE', 'CONFIG_INVALID', 'D
 const help = `
 Redis is where redis.url of the config says, else at redis://127.0.0.1:6379. Several workers may share it, each on a
 machine that has the sink files of its connectors. SIGTERM or Ctrl-C: runs finish their page and go back to the queue,
-exit code 0 within 25 s; a second one quits now. Log lines are JSON; LOG_LEVEL=debug shows every page.
+exit code 0 within 25 s; a second one quits now. Log lines are text on a terminal, else JSON (--log); LOG_LEVEL=debug
+shows every page.
 
 It reads the config again on SIGHUP, on "connector-sync reload", and with "watch: true" in the config whenever a file of it
 changes. New connectors get their schedules within seconds; removed ones stop after their page; changed ones begin their
