@@ -19,6 +19,7 @@ import { SyncError } from '../core/errors.ts';
 import { createNamedDirectory } from '../files/private-file.ts';
 import type { PublishPlace } from '../settings/settings.ts';
 import { quoted, type Values } from '../sql/database.ts';
+import { tableName } from '../sinks/postgres/column-types.ts';
 import { type Lock, takeLock } from '../sql/sqlite/lock.ts';
 import type { DuckdbCalls } from './duckdb-process.ts';
 import { explained, nullWithout, synced, toFileError } from './folder-store.ts';
@@ -172,6 +173,15 @@ function sqlName({ connector, entity }: NamedEntity): string {
   return [fileName, connector, entity].map(quoted).join('.');
 }
 
+/** The name that it has in PostgreSQL and in sinks too, so that they answer the same queries. */
+function viewOf({ connector, entity }: NamedEntity): string {
+  return `${tableName(connector, entity)}_current`;
+}
+
+function viewName(entity: NamedEntity): string {
+  return `${at}${quoted(viewOf(entity))}`;
+}
+
 /** The tables of an open file. */
 function tablesIn(session: Session, file: string): TargetTables {
   return {
@@ -261,6 +271,24 @@ async function openBuild({
   return {
     ...tablesIn(session, file),
     isPrivate: true,
+    dialect: 'duckdb',
+    viewName,
+    viewComment: async (entity) => {
+      const [found] = await session.rows<{ readonly text: string | null }>(
+        `SELECT comment AS text FROM duckdb_views()
+         WHERE database_name = current_database() AND schema_name = 'main' AND view_name = :view`,
+        { view: viewOf(entity) },
+      );
+      return found?.text ?? (found === undefined ? undefined : null);
+    },
+    putView: async (entity, columns) => {
+      const { connector, entity: table } = entity;
+      const select = columns.map(({ name, sql }) => `${sql} AS ${quoted(name)}`).join(', ');
+      // Without the name of the file, which is another one for each reader.
+      await session.run(
+        `CREATE OR REPLACE VIEW ${viewName(entity)} AS SELECT ${select} FROM ${quoted(connector)}.${quoted(table)}`,
+      );
+    },
     reshape: async (_plan, { connector }, change) => {
       await session.run(`CREATE SCHEMA IF NOT EXISTS ${fileName}.${quoted(connector)}`);
       await change();

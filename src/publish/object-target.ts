@@ -473,6 +473,7 @@ function beginPublication(
       format,
       table: entity.table,
       columns: entity.columns,
+      described: entity.described,
       maxRows,
       maxBytes: store.maxFileBytes,
       pathOf: async (part) => {

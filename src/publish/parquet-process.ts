@@ -13,7 +13,7 @@ import { openPrivateFile } from '../files/private-file.ts';
 import { isJsonColumn } from '../sinks/decisions/stored-table.ts';
 import type { StoredRecord } from '../sinks/readings.ts';
 import { toFileError } from './folder-store.ts';
-import type { PublishedColumn } from './manifest.ts';
+import { ownColumns as manifestColumns, type PublishedColumn } from './manifest.ts';
 import { decimalDigits } from './typed-columns.ts';
 
 /** A `StoredRecord` without the names of its members: with them it takes a process twice the time to receive one. */
@@ -33,9 +33,9 @@ export type SentRow = readonly [
 let file: ParquetFile | null = null;
 
 const calls = {
-  create: ({ path, columns }: { readonly path: string; readonly columns: readonly RecordColumn[] }): void => {
+  create: ({ path, ...content }: ParquetContent & { readonly path: string }): void => {
     leave();
-    file = createParquetFile(path, columns);
+    file = createParquetFile(path, content);
   },
   /** Gives the bytes so far. */
   write: (rows: readonly SentRow[]) =>
@@ -75,12 +75,19 @@ function leave(): void {
   file = null;
 }
 
+export interface ParquetContent {
+  readonly columns: readonly RecordColumn[];
+  /** Describes the records; null: the definition does not. */
+  readonly description: string | null;
+}
+
 /** A column of the record, by its name in the file. */
 export interface RecordColumn {
   readonly name: string;
   readonly type: FieldType;
   readonly as: PublishedColumn['as'];
   readonly isKey: boolean;
+  readonly description: string | undefined;
 }
 
 /** A value for the Parquet writer. */
@@ -229,7 +236,7 @@ type ParquetFile = ReturnType<typeof createParquetFile>;
  * One Parquet file, written synchronously by a process that does nothing else. Created for its owner alone. Disposed,
  * it is closed; the caller removes it. It and its methods throw `SyncError` TARGET_FAILED.
  */
-function createParquetFile(path: string, record: readonly RecordColumn[]) {
+function createParquetFile(path: string, { columns: record, description }: ParquetContent) {
   // A deleted record has the key alone, and the columns that the program adds.
   const columns: readonly ParquetColumn[] = [...record.map(recordColumn), ...ownColumns];
   let isOpen = true;
@@ -243,11 +250,18 @@ function createParquetFile(path: string, record: readonly RecordColumn[]) {
   const file = explained(() => openPrivateFile(path));
   const sink = new HashedFile(file);
   const jsonColumns = columns.flatMap(({ isJson, element }) => (isJson === true ? [element.name] : []));
+  const descriptions = [...record, ...manifestColumns].flatMap((one) =>
+    one.description === undefined ? [] : [[one.name, one.description] as const],
+  );
   const writer = new ParquetWriter({
     writer: sink,
     schema: [{ name: 'row', num_children: columns.length }, ...columns.map(({ element }) => element)],
     createdBy: 'connector-sync',
-    kvMetadata: [{ key: jsonColumnsKey, value: JSON.stringify(jsonColumns) }],
+    kvMetadata: [
+      { key: `${keys}.json-columns`, value: JSON.stringify(jsonColumns) },
+      ...(description === null ? [] : [{ key: `${keys}.description`, value: description }]),
+      { key: `${keys}.columns`, value: JSON.stringify(Object.fromEntries(descriptions)) },
+    ],
     ...compression,
   });
   let group = newGroup(columns);
@@ -291,8 +305,11 @@ function createParquetFile(path: string, record: readonly RecordColumn[]) {
   };
 }
 
-/** In the metadata of the footer: an array of the names of columns that hold JSON text. */
-const jsonColumnsKey = 'connector-sync.json-columns';
+/**
+ * In the metadata of the footer: an array of the names of columns that hold JSON text, and descriptions of the records
+ * and, by name, of the columns.
+ */
+const keys = 'connector-sync';
 
 /** Node.js has zstd since 22.15. */
 const zstd = 'zstdCompressSync' in zlib ? (zlib.zstdCompressSync as (bytes: Uint8Array) => Uint8Array) : null;

@@ -15,6 +15,7 @@ import {
   type TableTargetOptions,
   type TargetTables,
 } from './table-target.ts';
+import type { ViewColumn } from './current-views.ts';
 import { columnsOf, ownColumns } from './manifest.ts';
 import { type Advices, failedError, type PlannedEntity, type Target, unusableTarget } from './target.ts';
 import type { PublishPlace } from '../settings/settings.ts';
@@ -125,6 +126,29 @@ function tablesIn(db: Tx, { server: { place }, at }: Opened): PostgresTables {
   };
 }
 
+function viewName({ at, nameOf }: TargetTables, entity: NamedEntity): string {
+  return `${at}${quoted(`${nameOf(entity)}_current`)}`;
+}
+
+/** Keeps the view, with rights and views of others on it, where its columns only become more. */
+async function putView(tables: PostgresTables, entity: NamedEntity, columns: readonly ViewColumn[]) {
+  const { db: tx, sqlName } = tables;
+  const view = viewName(tables, entity);
+  const selectOf = (all: readonly ViewColumn[]): string =>
+    `SELECT ${all.map(({ name, sql }) => `${sql} AS ${quoted(name)}`).join(', ')} FROM ${sqlName(entity)} WHERE NOT _deleted`;
+  tx.put(`CREATE TEMPORARY VIEW next_view AS ${selectOf(columns)}`);
+  const next = await typesThere(tx, 'pg_temp.next_view');
+  tx.put('DROP VIEW pg_temp.next_view');
+  const before = [...((await typesThere(tx, view)) ?? [])];
+  const isKept = before.every(([name, type]) => next?.get(name) === type);
+  const grants = isKept ? [] : await grantsOn(tx, view);
+  if (!isKept) tx.put(`DROP VIEW ${view}`);
+  const kept = isKept ? before.flatMap(([name]) => columns.find((column) => column.name === name) ?? []) : [];
+  const ordered = [...kept, ...columns.filter((column) => !kept.includes(column))];
+  tx.put(`CREATE OR REPLACE VIEW ${view} AS ${selectOf(ordered)}`);
+  for (const grant of grants) tx.put(grant);
+}
+
 type Transaction = Awaited<ReturnType<typeof openTransaction>>;
 
 function changeIn(transaction: Transaction, opened: Opened): TableChange & PostgresTables {
@@ -134,6 +158,16 @@ function changeIn(transaction: Transaction, opened: Opened): TableChange & Postg
   return {
     ...tables,
     isPrivate: false,
+    dialect: 'postgres',
+    viewName: (entity) => viewName(tables, entity),
+    viewComment: async (entity) => {
+      const found = await tx.first<{ readonly text: string | null }>(
+        `SELECT obj_description(id, 'pg_class') AS text FROM to_regclass(:view) AS t(id) WHERE id IS NOT NULL`,
+        { view: viewName(tables, entity) },
+      );
+      return found?.text ?? (found === undefined ? undefined : null);
+    },
+    putView: async (entity, columns) => await putView(tables, entity, columns),
     reshape: async ({ kind, name }, entity, change) => {
       const table = tables.sqlName(entity);
       if (kind === 'empty') await emptyTable(tables, name, table);
@@ -389,7 +423,7 @@ async function typesThere(tx: Tx, table: string): Promise<ReadonlyMap<string, st
        CASE WHEN a.attgenerated <> '' OR a.attidentity = 'a' THEN 'generated ' ELSE '' END || format_type(a.atttypid, NULL) AS type
      FROM (SELECT to_regclass(:table) AS id) AS t
      LEFT JOIN pg_catalog.pg_attribute AS a ON a.attrelid = t.id AND a.attnum > 0 AND NOT a.attisdropped
-     WHERE t.id IS NOT NULL`,
+     WHERE t.id IS NOT NULL ORDER BY a.attnum`,
     { table },
   );
   if (columns.length === 0) return null;

@@ -9,6 +9,7 @@ import {
   type RunId,
 } from '../core/names.ts';
 import type { EntityTable } from '../core/records.ts';
+import { describeTables } from '../definitions/describe-tables.ts';
 import type { ConnectorSettings, PublishSettings } from '../settings/settings.ts';
 import type { StoredRecord } from '../sinks/readings.ts';
 import { counted } from '../telemetry/format.ts';
@@ -255,9 +256,15 @@ async function writeEntities(
 ): Promise<readonly PublishedEntity[]> {
   const entities: PublishedEntity[] = [];
   for (const one of planned) {
-    const { table: _table, isNewGeneration: _isNew, kinds: _kinds, ...described } = one.planned;
+    const {
+      table: _table,
+      isNewGeneration: _isNew,
+      kinds: _kinds,
+      described: _text,
+      ...published
+    } = one.planned;
     const written = await writeEntity(publication, one, { reader, signal, onProgress, misfits });
-    entities.push({ ...described, ...written });
+    entities.push({ ...published, ...written });
   }
   return [...entities, ...unchanged];
 }
@@ -332,6 +339,7 @@ export interface StoredEntity {
   /** A row stands for several records of one key, so that others are missing. */
   readonly isColliding: boolean;
   readonly kinds: PlannedEntity['kinds'];
+  readonly described: PlannedEntity['described'];
 }
 
 /**
@@ -370,7 +378,10 @@ export async function readStoredConnector(
     const owner = entityOfHistory(entity) ?? entity;
     const isColliding = colliding.has(owner);
     const kinds = kindsOf(declared, table);
-    entities.push({ table, tableId, asOf: freshness.get(owner) ?? null, isColliding, kinds });
+    const parents = chosen.get(declared.name)?.parents ?? [];
+    const described = describeTables(declared, parents).find((one) => one.entity === owner) ?? null;
+    const asOf = freshness.get(owner) ?? null;
+    entities.push({ table, tableId, asOf, isColliding, kinds, described });
   }
   const [newestRun] = await history.runs({ connector: name, limit: 1 });
   const doubts = await history.doubts([name]);
@@ -679,6 +690,7 @@ function planEntity({ publication, connector, entity, published, ofAll, wishes }
       run: connector.newestRun,
       table,
       kinds,
+      described: entity.described,
       isNewGeneration: old === null,
     },
     hasSnapshot,
@@ -704,6 +716,7 @@ function planRemoved(publication: number, published: PublishedEntity, { layout }
       run: null,
       table: { entity, columns: columns.map(({ field, type }) => ({ name: field, type })), key: fields },
       kinds: new Map(),
+      described: null,
       isNewGeneration: true,
     },
     hasSnapshot: false,

@@ -4,13 +4,13 @@ import { open, unlink } from 'node:fs/promises';
 import { type Child, startChild } from '../child/start-child.ts';
 import { SyncError } from '../core/errors.ts';
 import { systemColumns } from '../core/names.ts';
-import type { EntityTable } from '../core/records.ts';
+import type { DescribedTable, EntityTable } from '../core/records.ts';
 import { csvLines, jsonLines, onOneLine, type RecordFormat } from '../export/exported-changes.ts';
 import type { StoredRecord } from '../sinks/readings.ts';
 import { explained } from './folder-store.ts';
 import { ownColumns, type PublishedColumn, type PublishedFile } from './manifest.ts';
 import { withoutHalves } from './typed-columns.ts';
-import type { ParquetCalls, RecordColumn, SentRow } from './parquet-process.ts';
+import type { ParquetCalls, ParquetContent, SentRow } from './parquet-process.ts';
 
 /**
  * Messages for another process, each of about `maxChars` characters: so that neither process holds more than a few
@@ -57,8 +57,8 @@ export function openParquetProcess() {
      * Creates the file, which must not exist, once the one before is closed or removed. Rejects with `SyncError`
      * TARGET_FAILED, as the file's methods do.
      */
-    create: async (path: string, columns: readonly RecordColumn[]): Promise<RowFile> => {
-      await child.ask('create', { path, columns });
+    create: async (path: string, content: ParquetContent): Promise<RowFile> => {
+      await child.ask('create', { path, ...content });
       return openFile(path, child.ask);
     },
   };
@@ -140,6 +140,7 @@ export interface RowShape {
   readonly table: EntityTable;
   /** In the order of `table.columns`: under which name each is written. */
   readonly columns: readonly PublishedColumn[];
+  readonly described?: DescribedTable | null;
 }
 
 /**
@@ -259,13 +260,14 @@ export function openRowFileWriters() {
       case 'parquet': {
         if (parquet?.isEnding() !== false) parquet = openParquetProcess();
         const isKey = keyColumns(options);
-        const columns = options.columns.map(({ name, type, as }, index) => ({
+        const columns = options.columns.map(({ name, field, type, as }, index) => ({
           name,
           type,
           as,
           isKey: isKey[index] === true,
+          description: options.described?.columns[field],
         }));
-        return await parquet.create(path, columns);
+        return await parquet.create(path, { columns, description: options.described?.description ?? null });
       }
     }
   };

@@ -11,6 +11,7 @@ import {
   latestText,
   manifestText,
   otherVersionAdvice,
+  ownColumns,
   readManifest,
   withLatest,
   type Manifest,
@@ -30,6 +31,7 @@ import {
   type TargetCheck,
   type WrittenEntity,
 } from './target.ts';
+import { isOwnView, viewColumns, viewComment, type ViewColumn, type ViewDialect } from './current-views.ts';
 import { decimalDigits } from './typed-columns.ts';
 
 /**
@@ -95,6 +97,13 @@ export interface TableChange extends TargetTables, AsyncDisposable {
    * change at the end, to lock them briefly, and one that fits stays, with what others have attached to it.
    */
   readonly isPrivate: boolean;
+  readonly dialect: ViewDialect;
+  /** The name of an entity's view of current rows, as statements have it. */
+  readonly viewName: (entity: NamedEntity) => string;
+  /** The comment on the view; null: it has none. Undefined: there is no such view. */
+  readonly viewComment: (entity: NamedEntity) => Promise<string | null | undefined>;
+  /** Makes or changes the view. */
+  putView(entity: NamedEntity, columns: readonly ViewColumn[]): Promise<void>;
   /** Changes the table of an entity with `change`, and what hangs on it. */
   reshape(plan: TablePlan, entity: PlannedEntity, change: () => Promise<void>): Promise<void>;
   stage(plan: TablePlan, entity: PlannedEntity): Promise<Stage>;
@@ -179,11 +188,14 @@ function openPublication(
     const stage = await change.stage(plan, entity);
     const written = await writeChanges(rows, stage);
     const hasRows = written.upserts + written.deletes > 0;
-    if (change.isPrivate) await mergeStage(change, stage, plan, entity);
-    else if (hasRows || plan.kind !== 'keep' || plan.added.length > 0) {
+    if (change.isPrivate) {
+      await mergeStage(change, stage, plan, entity);
+      await describeTable(change, entity);
+    } else if (hasRows || plan.kind !== 'keep' || plan.added.length > 0) {
       waiting.push(async () => {
         await shapeTable(change, plan, entity);
         await mergeStage(change, stage, plan, entity);
+        await describeTable(change, entity);
       });
     }
     return written;
@@ -239,6 +251,12 @@ async function shapeTable(change: TableChange, plan: TablePlan, entity: PlannedE
   const { kind } = plan;
   const table = change.sqlName(entity);
   await change.reshape(plan, entity, async () => {
+    if (
+      (kind === 'replace' || plan.dropped.length > 0) &&
+      isOwnView((await change.viewComment(entity)) ?? null)
+    ) {
+      await db.run(`DROP VIEW ${change.viewName(entity)}`);
+    }
     if (kind === 'replace') await db.run(`DROP TABLE IF EXISTS ${table}`);
     if (kind === 'make' || kind === 'replace') {
       await db.run(`CREATE TABLE ${table} (${columnsSql(entity, typeNames)})`);
@@ -252,6 +270,32 @@ async function shapeTable(change: TableChange, plan: TablePlan, entity: PlannedE
       await db.run(`ALTER TABLE ${table} ADD COLUMN ${quoted(column.name)} ${type}`);
     }
   });
+}
+
+/**
+ * Makes the view of current rows, and the comments on the table, unless they are there. A view of others that has its
+ * name stays.
+ */
+async function describeTable(change: TableChange, entity: PlannedEntity): Promise<void> {
+  const { db, dialect } = change;
+  const columns = viewColumns(entity, dialect);
+  const [table, view] = [change.sqlName(entity), change.viewName(entity)];
+  const { described } = entity;
+  const comments = [
+    ...(described?.description == null ? [] : [[`TABLE ${table}`, described.description] as const]),
+    ...[...entity.columns, ...ownColumns.map((one) => ({ ...one, field: one.name }))].flatMap((column) => {
+      const text = 'description' in column ? column.description : described?.columns[column.field];
+      return text === undefined ? [] : [[`COLUMN ${table}.${quoted(column.name)}`, text] as const];
+    }),
+  ];
+  const wanted = viewComment(entity, JSON.stringify([columns, comments, columnsOf(entity)]));
+  const there = await change.viewComment(entity);
+  if (there === wanted) return;
+  const isOwn = there === undefined || isOwnView(there);
+  if (isOwn) await change.putView(entity, columns);
+  for (const [of, text] of [...comments, ...(isOwn ? [[`VIEW ${view}`, wanted] as const] : [])]) {
+    await db.run(`COMMENT ON ${of} IS '${text.replaceAll("'", "''")}'`);
+  }
 }
 
 /** Brings the staged rows into the table, and notes how it is now. */

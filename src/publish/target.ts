@@ -1,7 +1,7 @@
 import { type Recovery, SyncError } from '../core/errors.ts';
 import { eachOf } from '../core/grouped.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
-import type { EntityTable } from '../core/records.ts';
+import type { DescribedTable, EntityTable } from '../core/records.ts';
 import type { StoredRecord } from '../sinks/readings.ts';
 import type { Manifest, PublishedColumn, PublishedEntity, StoredManifest } from './manifest.ts';
 import type { ColumnKind } from './typed-columns.ts';
@@ -68,6 +68,8 @@ export interface PlannedEntity extends Omit<
   readonly columns: readonly PublishedColumn[];
   /** How columns with `as` are read, by their fields. */
   readonly kinds: ReadonlyMap<string, ColumnKind>;
+  /** In the words of the definition, by field; null: its data was removed. */
+  readonly described: DescribedTable | null;
   /** Rows of earlier publications no longer count. */
   readonly isNewGeneration: boolean;
 }

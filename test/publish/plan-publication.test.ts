@@ -75,6 +75,7 @@ describe('the plan of a publication', () => {
         asOf,
         run: run1,
         kinds: new Map(),
+        described: null,
         isNewGeneration: true,
         table: null,
         columns: null,

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import type { EntityName } from '../../src/core/names.ts';
-import type { ColumnValue, DerivedColumn, EntityTable } from '../../src/core/records.ts';
+import type { ColumnValue, DerivedColumn, DescribedTable, EntityTable } from '../../src/core/records.ts';
 import type { Entity } from '../../src/definitions/definition.ts';
 import { openDuckdbTarget } from '../../src/publish/duckdb-target.ts';
 import { manifestFormat, readManifest, manifestText } from '../../src/publish/manifest.ts';
@@ -50,6 +50,18 @@ const derived = [
 ];
 // The members that name its columns.
 const definition = { derived, incremental, explodedTable: null } as unknown as Entity;
+
+const described: DescribedTable = {
+  entity,
+  description: "Things: all of a shop's",
+  columns: { at: 'When: ISO 8601', price: 'In euros' },
+  derived: [
+    ...derived,
+    { name: 'tag', from: ['tags'], path: ['a'], as: 'string' },
+    { name: 'words', from: ['tags'], path: ['*'], as: 'texts' },
+  ],
+  joins: [],
+};
 
 /** Column, what came, what the column has, and what `_extra` has: null where the value fits. */
 const values: readonly (readonly [string, ColumnValue, string | null, string | null])[] = [
@@ -114,7 +126,7 @@ async function publish(own: Target, isTyped: boolean) {
   const connector = stored({
     newestSeq: records.length,
     declared: [entity],
-    entities: [{ table, tableId: 'table-1', asOf: null, isColliding: false, kinds }],
+    entities: [{ table, tableId: 'table-1', asOf: null, isColliding: false, kinds, described }],
   });
   const plan = planPublication(
     newest?.manifest ?? null,
@@ -135,7 +147,7 @@ async function publish(own: Target, isTyped: boolean) {
     onProgress: undefined,
     misfits,
   });
-  const { table: _table, kinds: _kinds, isNewGeneration: _isNew, ...planned } = one.planned;
+  const { table: _table, kinds: _kinds, described: _text, isNewGeneration: _isNew, ...planned } = one.planned;
   const { manifest } = readManifest(
     manifestText({
       format: manifestFormat,
@@ -247,6 +259,46 @@ describe('columns with types', () => {
     ]);
     await duckdb("SET TimeZone = 'UTC'");
     expect(await duckdb(shownSql(file, 'CAST(tags AS text)'))).toEqual(duckdbShown);
+  });
+
+  it('have their descriptions and a view of current rows, with the columns that the definition adds', async ({
+    folder,
+  }) => {
+    const sql = (view: string): string => `SELECT id, extract(hour FROM at_utc) AS hour, born_on, tag, words
+      FROM ${view} WHERE id IN ('k00', 'k18', 'k30', 'k31') ORDER BY id`;
+    const expected = [
+      ['k00', '8', null, null, null],
+      ['k18', null, '2024-02-29', null, null],
+      ['k30', null, null, '12345678901234567890', null],
+      ['k31', null, null, null, String.raw`\u000051e00921`],
+    ];
+    const lists = (rows: readonly object[]): unknown =>
+      rows.map((row) => Object.values(row).map((value: unknown) => (value === null ? null : String(value))));
+    await using mart = await openMart(folder);
+    await publish(mart.target, true);
+    await mart.ask("SET timezone = 'UTC'");
+    expect(lists(await mart.ask(sql('news__things_current')))).toEqual(expected);
+    const [said] = await mart.ask(`SELECT obj_description('news__things'::regclass) AS records,
+        col_description('news__things'::regclass, 5) AS price, obj_description('news__things_current'::regclass) AS view`);
+    const { description: records, columns } = described;
+    const view = expect.stringMatching(/^Made by connector-sync: rows of news\/things that are not deleted/);
+    expect(said).toEqual({ records, price: columns['price'], view });
+    // Another type of a column replaces the view too.
+    await publish(mart.target, false);
+    expect(await mart.ask('SELECT "at" FROM news__things_current WHERE id = \'k07\'')).toEqual([
+      { at: '2026-02-30' },
+    ]);
+
+    const path = join(folder, 'desk.duckdb');
+    await using target = openDuckdbTarget({ path }, tableHow);
+    await publish(target, true);
+    const zone = "SET TimeZone = 'UTC'; ";
+    expect(lists(await askDuckdbFile(path, `${zone}${sql('news__things_current')}`))).toEqual(expected);
+    const comments = await askDuckdbFile(
+      path,
+      `SELECT comment FROM duckdb_tables() WHERE table_name = 'things' UNION ALL SELECT comment FROM duckdb_columns() WHERE column_name = 'price' AND table_name = 'things' ORDER BY 1`,
+    );
+    expect(comments.map((row) => row['comment'])).toEqual([columns['price'], records]);
   });
 
   it('are those of the sink with times: text, and replace them with a generation that names them', async ({

@@ -280,11 +280,14 @@ function putView(
   tx.put(`COMMENT ON VIEW ${view} IS '${wanted}'`);
 }
 
-/** `types`: of the columns that it is made of. */
-function derivedSql(column: DerivedColumn, types: ReadonlyMap<string, FieldType>): string {
+/** `types`: of the columns that it is made of. `source`: their value; where it is JSON, of type json. */
+export function derivedSql(
+  column: DerivedColumn,
+  types: ReadonlyMap<string, FieldType>,
+  source = sourceOf(column),
+): string {
   const { from, path, as } = column;
   const [first = ''] = from;
-  const source = sourceOf(column);
   if (as === 'texts') return joinedTexts(takeableJson(source), path);
   if (!isJsonColumn(types.get(first) ?? 'string')) return convertText(`${source}::text`, as);
   const steps = path.map((step) => ` -> '${step.replaceAll("'", "''")}'`).join('');

@@ -27,6 +27,7 @@ export const storedMembers: StoredEntity = {
   asOf,
   isColliding: false,
   kinds: new Map(),
+  described: null,
 };
 export const storedLists: StoredEntity = {
   table: listsTable,
@@ -34,6 +35,7 @@ export const storedLists: StoredEntity = {
   asOf,
   isColliding: false,
   kinds: new Map(),
+  described: null,
 };
 
 export function stored(change: Partial<StoredConnector> = {}): StoredConnector {
@@ -78,7 +80,7 @@ export function publish(
 ) {
   const { publication, entities, unchanged } = plan(newest, connector, wishes);
   const written = entities.map(({ planned, hasSnapshot }): PublishedEntity => {
-    const { table: _table, isNewGeneration: _isNew, kinds: _kinds, ...described } = planned;
+    const { table: _table, isNewGeneration: _isNew, kinds: _kinds, described: _text, ...described } = planned;
     return {
       ...described,
       upserts: 1,

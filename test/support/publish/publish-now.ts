@@ -29,7 +29,21 @@ export function connectorOf(
   history: { readonly keepMs: number | null } | null = null,
 ): ConnectorSettings {
   const entities = new Map([
-    [members, { table: membersTable, explodedTable: opensTable, derived: [], incremental: null, history }],
+    [
+      members,
+      {
+        table: membersTable,
+        explodedTable: opensTable,
+        derived: [],
+        description: null,
+        descriptions: new Map(),
+        parents: [],
+        key: membersTable.key,
+        explode: null,
+        incremental: null,
+        history,
+      },
+    ],
   ]);
   return { name: news, sink, entities, definition: { entities } } as unknown as ConnectorSettings;
 }

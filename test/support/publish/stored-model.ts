@@ -140,7 +140,7 @@ export async function publishModel(
   const entities: Manifest['entities'][number][] = [];
   for (const entity of model.entities.values()) {
     const planned = planOf(entity, newest?.manifest ?? null, number, model.seq);
-    const { table, isNewGeneration, kinds: _kinds, ...published } = planned;
+    const { table, isNewGeneration, kinds: _kinds, described: _text, ...published } = planned;
     const written = await publication.write(planned, rowsOf(entity, planned, target.layout !== null));
     void table;
     void isNewGeneration;
@@ -186,6 +186,7 @@ function planOf(
     run: null,
     table: tableOf({ entity, columns, key }),
     kinds: new Map(),
+    described: null,
     isNewGeneration,
   };
 }
