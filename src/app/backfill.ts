@@ -1,5 +1,5 @@
 import { usage } from '../core/errors.ts';
-import { selectEntities } from '../engine/chosen-entities.ts';
+import { readableEntities, selectEntities } from '../engine/chosen-entities.ts';
 import {
   type BackfillPlan,
   boundedTogether,
@@ -57,7 +57,7 @@ export function plannedBackfill(
   });
   try {
     const span = { sinceMs: Date.parse(since), untilMs: Date.parse(until), length };
-    return planBackfill(selection.entities, span);
+    return planBackfill(readableEntities(connector.definition, selection.entities).entities, span);
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     throw usage(`--since ${since} --until ${until}: ${error.message}.`);

@@ -32,6 +32,8 @@ export type Trouble = { readonly isForPerson: boolean; readonly word: Health | n
       readonly of: ConnectorOverview['quarantined'];
       readonly misfits: readonly FieldNews[];
     }
+  /** Entities that were not read, or whose listings prove nothing: their definition rests on guesses. */
+  | { readonly kind: 'unproven'; readonly entities: readonly EntityName[] }
   | { readonly kind: 'throttled'; readonly until: string }
   | { readonly kind: 'interrupted' | 'limited' | 'left-out' }
   | { readonly kind: 'part-missing'; readonly listings: number; readonly entities: readonly EntityName[] }
@@ -123,15 +125,20 @@ function stalestOf(connector: Pick<ConnectorSettings, 'entities'>, overview: Con
 const aboutCredentials: ReadonlySet<ErrorCode> = new Set(['AUTH_FAILED', 'FORBIDDEN'] as const);
 
 function troublesOf(connector: WithRetention, overview: ConnectorOverview, nowMs: number) {
-  const { lastEnded, error, failures, missing, partMissing } = overview;
+  const { lastEnded, error, failures, missing } = overview;
+  const partMissing = overview.partMissing.filter(({ isUnproven }) => isUnproven !== true);
   const { recovery } = error ?? unknownError;
   const failed =
     lastEnded?.state === 'failed'
       ? [failureTrouble(error ?? unknownError, recovery !== 'retry', 'failed')]
       : [];
-  const leftOut = failures.map((failure) =>
-    failureTrouble(failure, failure.recovery === 'stop', 'incomplete'),
-  );
+  const leftOut = failures
+    .filter(({ code }) => code !== 'UNPROVEN')
+    .map((failure) => failureTrouble(failure, failure.recovery === 'stop', 'incomplete'));
+  const unproven = [
+    ...failures.flatMap(({ code, entities }) => (code === 'UNPROVEN' ? entities : [])),
+    ...overview.partMissing.flatMap(({ entity, isUnproven }) => (isUnproven === true ? [entity] : [])),
+  ];
   // Keeps the gravest of one kind, which stands last.
   const byKind = new Map([...leftOut, ...failed].map((one) => [one.kind, one]));
   const byAge = withheldByAgeOf(connector, overview.withheldByAge);
@@ -148,6 +155,12 @@ function troublesOf(connector: WithRetention, overview: ConnectorOverview, nowMs
     },
     overview.purgeWork.length > 0 && { kind: 'purge', work: overview.purgeWork, ...waits },
     ...byKind.values(),
+    unproven.length > 0 && {
+      kind: 'unproven',
+      entities: unproven,
+      word: 'incomplete',
+      isForPerson: true,
+    },
     listings > 0 && {
       kind: 'part-missing',
       listings,
@@ -155,7 +168,8 @@ function troublesOf(connector: WithRetention, overview: ConnectorOverview, nowMs
       ...heals,
     },
     ...fieldTroubles(overview, byKind.has('schema'), nowMs),
-    lastEnded?.state === 'degraded' && leftOut.length === 0 && { kind: 'left-out', ...heals },
+    lastEnded?.state === 'degraded' &&
+      leftOut.length + unproven.length === 0 && { kind: 'left-out', ...heals },
     ...cut(overview),
     missingRows(missing, 'pending'),
     overview.paused !== null && { kind: 'paused', ...overview.paused, word: 'paused', isForPerson: false },

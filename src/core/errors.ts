@@ -11,6 +11,7 @@ export type ErrorCode =
   | 'USAGE'
   | 'CONFIG_INVALID'
   | 'DEFINITION_INVALID'
+  | 'UNPROVEN'
   | 'AUTH_FAILED'
   | 'FORBIDDEN'
   | 'NOT_FOUND'

@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { timeMs } from '../core/clock.ts';
 import { derivedKinds } from '../core/records.ts';
 import { timeFormatFault } from '../core/time-format.ts';
+import { guesses } from './guesses.ts';
 import { paginationFile } from './pagination-file.ts';
 import { names, strictObject, jsonValue, textAs } from './schema-problems.ts';
 import { emptyFile, paths, recordsFile, pathText } from './upstream/service-texts.ts';
@@ -239,6 +240,7 @@ function readingShape() {
     values: z.array(z.union([z.string(), z.boolean()])).min(1),
   });
   return {
+    ...draft(),
     pagination: paginationFile(),
     // Parameters that sort by a field in which records never move backwards; empty where the service sorts so by
     // default, null where no such sort exists.
@@ -289,6 +291,26 @@ function readingShape() {
     // Ways to find this entity's partitions; empty for a root entity.
     parents: z.array(parent()).default([]),
     recursive: recursive().nullable().default(null),
+  };
+}
+
+/** Without defaults, so that definitions without these members keep their content hash. */
+function draft() {
+  const some = z.array(z.enum(guesses));
+  const proof = strictObject({
+    on: z.iso.date(),
+    rows: z.int().min(0),
+    parents: z.int().min(0).optional(),
+    // Stands for all that the proof depends on.
+    request: z.string().regex(/^[0-9a-f]{16}$/, { error: 'expected 16 hexadecimal digits' }),
+  });
+  return {
+    // Parts that the file of an import does not prove.
+    unproven: some.optional(),
+    // Guesses that a person answers for.
+    accept: some.optional(),
+    // Guesses that `definitions try --prove` has found to be right.
+    proven: z.partialRecord(z.enum(guesses), proof).optional(),
   };
 }
 

@@ -5,6 +5,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import { isDeclaredName, type EntityName } from '../core/names.ts';
 import type { DerivedColumn, RecordMask, Column, EntityTable } from '../core/records.ts';
 import type { ActionFile, DefinitionFile, EntityFile, ParamFile } from './definition-file.ts';
+import { guesses, type Guess } from './guesses.ts';
 import { frozen, mapOf, type Frozen, type MapValue } from './frozen.ts';
 import { recordsPlace } from './upstream/service-texts.ts';
 import { buildUpstream } from './upstream/upstream.ts';
@@ -84,12 +85,14 @@ export function buildDefinition(
   });
 }
 
-function buildEntity(name: EntityName, file: EntityFile, { upstream, settings }: DefinitionFile) {
+function buildEntity(name: EntityName, file: EntityFile, whole: DefinitionFile) {
   const { addedLater, totals, recursive, unpack, ...rest } = file;
   const explode = file.explode && buildExplode(file.explode);
   return {
     ...rest,
     name,
+    /** Guesses of an import; null: there are none. */
+    draft: draftOf(whole, name, file),
     descriptions: mapOf(file.descriptions),
     derived: [
       ...Object.entries(file.derived).map(([column, { from, path }]): DerivedColumn => ({
@@ -109,7 +112,7 @@ function buildEntity(name: EntityName, file: EntityFile, { upstream, settings }:
     /** The place of the records in an API's answer; null: its result is their array. */
     records: file.records === undefined ? null : recordsPlace(file.records),
     /** Forms that stand for an empty array in an API's answer; null: the definition names none. */
-    empty: file.empty ?? upstream?.entities[name]?.list?.empty ?? null,
+    empty: file.empty ?? whole.upstream?.entities[name]?.list?.empty ?? null,
     ignored: new Set(file.ignored),
     volatile: file.volatile.map((path) => path.split('.')),
     filledFrom: mapOf(file.filledFrom),
@@ -121,7 +124,7 @@ function buildEntity(name: EntityName, file: EntityFile, { upstream, settings }:
     })),
     actions: buildActions(file),
     pagination: buildPagination(file),
-    ...buildIncremental(file, settings),
+    ...buildIncremental(file, whole.settings),
     /** How the service cuts listings; null: it does not. */
     cut: file.cut ?? null,
     /** False: the totals in answers are wrong and are not used. */
@@ -280,7 +283,15 @@ export function contentHashOf(file: DefinitionFile): string {
  */
 function whatReadingDependsOn({ entities, upstream, ...file }: DefinitionFile): object {
   const read = mapOf(entities, ({ actions, pagination, ...entity }) => ({
-    ...without(entity, ['searchable', 'filledFrom', 'addedLater', 'whole', 'totals', ...forPeople]),
+    ...without(entity, [
+      'searchable',
+      'filledFrom',
+      'addedLater',
+      'whole',
+      'totals',
+      ...ofDraft,
+      ...forPeople,
+    ]),
     actions: actions.get === undefined ? actions : { ...actions, get: without(actions.get, ['direct']) },
     pagination: without(pagination, ['totalKeys', 'totalCountsListing', 'honoursSize', 'gaps']),
   }));
@@ -291,10 +302,37 @@ function whatReadingDependsOn({ entities, upstream, ...file }: DefinitionFile): 
   };
 }
 
+/** Guesses change what is concluded from a listing, not its records. */
+const ofDraft = ['unproven', 'accept', 'proven'];
 const forPeople = ['description', 'descriptions', 'derived', 'unpack', 'reveals', 'references'];
 
 function without(members: object, names: readonly string[]): object {
   return Object.fromEntries(Object.entries(members).filter(([name]) => !names.includes(name)));
+}
+
+/** A guess that nothing confirms. `provenOn`: it was proven for a request that has been edited since. */
+export interface OpenGuess {
+  readonly guess: Guess;
+  readonly provenOn: string | null;
+}
+
+/** The guesses of an entity that nothing confirms, and what stands for their request; null: its file names none. */
+function draftOf({ upstream }: DefinitionFile, name: string, entity: EntityFile) {
+  const { unproven = [], accept = [], proven = {} } = entity;
+  if (unproven.length === 0) return null;
+  const { key, rename, at, records, only, each, inject, actions, pagination, order, fixedParams, parents } =
+    entity;
+  const read = { key, rename, at, records, only, each, inject, list: actions.list, pagination, order };
+  const ofService = [upstream?.baseUrl, upstream?.entities[name]?.list];
+  const text = sortedJson([ofService, read, fixedParams, parents]);
+  /** 16 hex digits that stand for all that a proof depends on: an edit of it voids the proof. */
+  const request = hash('sha256', text, 'hex').slice(0, 16);
+  const open = guesses.flatMap((guess): readonly OpenGuess[] => {
+    const proof = proven[guess];
+    const isOpen = unproven.includes(guess) && !accept.includes(guess) && proof?.request !== request;
+    return isOpen ? [{ guess, provenOn: proof?.on ?? null }] : [];
+  });
+  return { request, open };
 }
 
 /** Sorts keys, because their order has no meaning; comments, anchors and layout are not hashed either. */

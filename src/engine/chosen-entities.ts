@@ -39,6 +39,20 @@ export function ordinaryChoice({ parents }: Entity, fullEveryMs = 0): ChosenEnti
 export type ChosenEntities = ReadonlyMap<EntityName, ChosenEntity>;
 
 /**
+ * The entities without those whose key is an open guess, which rows may share, and those below them. `skipped`: each of
+ * those, with the entity of that key.
+ */
+export function readableEntities({ entities: all }: Definition, chosen: ChosenEntities) {
+  const skipped = new Map<EntityName, EntityName>();
+  for (const [name, { parents }] of chosen) {
+    const isOpen = all.get(name)?.draft?.open.some(({ guess }) => guess === 'key') === true;
+    const cause = isOpen ? name : parents.flatMap((parent) => skipped.get(parent) ?? [])[0];
+    if (cause !== undefined) skipped.set(name, cause);
+  }
+  return { entities: new Map([...chosen].filter(([name]) => !skipped.has(name))), skipped };
+}
+
+/**
  * Whether the settings choose among an entity's records. One that a walk does not meet may then be hidden, or have
  * moved between variants.
  */

@@ -77,7 +77,7 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
   const received = new Map<EntityName, number>();
   const earlierByEntity = new Map(earlier.map((counts) => [counts.entity, counts]));
   const failures = openFailures();
-  const refused: FailureReport[] = [];
+  const refusals: FailureReport[] = [];
 
   const of = (entity: EntityName): EntityTally => knownOrMade(tallies, entity, () => ({ ...nothingDone }));
   const inChain = (entity: EntityName): Wholeness => wholeness(of(entity), earlierByEntity.get(entity));
@@ -143,7 +143,10 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
     },
     /** Reports in the order given; `isWhole` judges the entity itself, regardless of its parents. */
     entities: (): readonly EntityReport[] =>
-      [...tallies].map(([entity, tally]) => ({ entity, ...tally, isWhole: isWhole(inChain(entity)) })),
+      [...tallies].map(([entity, tally]) => {
+        const isSkipped = refusals.some((one) => one.entity === entity && one.code === 'UNPROVEN');
+        return { entity, ...tally, isWhole: !isSkipped && isWhole(inChain(entity)) };
+      }),
     /** Failures for the run's report, which does not name all of them. */
     failures: () => {
       const unstored = [...tallies.keys()]
@@ -151,14 +154,19 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
         .filter(([, sums]) => isTooMuchUnstored(sums))
         .map(([entity, sums]) => unstoredFailure(entity, sums));
       const { reported, omitted } = failures.found();
-      return { reported: [...unstored, ...refused, ...reported], omitted };
+      return { reported: [...unstored, ...refusals, ...reported], omitted };
     },
-    /** The sink refused columns for new fields of the entity, whose records are all read. */
-    columnsRefused: (entity: EntityName, { code, recovery, message }: SyncError): void =>
-      void refused.push({ entity, params: {}, code, recovery, message }),
+    /**
+     * The entity as a whole is refused: the sink has no columns for its new fields, while its records are all read, or
+     * it must not be read (UNPROVEN).
+     */
+    refused: (entity: EntityName, { code, recovery, message }: SyncError): void => {
+      of(entity);
+      refusals.push({ entity, params: {}, code, recovery, message });
+    },
     /** True when something that should have been read was not, or has no column. */
     isDegraded: (): boolean =>
-      refused.length > 0 || ![...tallies.keys()].every((entity) => isWhole(inChain(entity))),
+      refusals.length > 0 || ![...tallies.keys()].every((entity) => isWhole(inChain(entity))),
     /** True when not one walk ended well and at least one did not. */
     nothingRead: (): boolean =>
       [...tallies.values()].every(({ proofs }) => Object.values(proofs).every((walks) => walks === 0)) &&

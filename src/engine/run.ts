@@ -5,7 +5,7 @@ import type { ConnectorIdentity, Lease } from '../sinks/lease.ts';
 import type { RunPlan } from '../sinks/sink.ts';
 import type { Sink } from '../sinks/sink-access.ts';
 import type { Source } from '../source/source.ts';
-import type { ChosenEntities } from './chosen-entities.ts';
+import { readableEntities, type ChosenEntities } from './chosen-entities.ts';
 import { fileTally, type FileOptions, runTally, nothingDone, nothingReported } from './run-tally.ts';
 import { planRun, withWindow, ordinaryRun, type RunOptions, newRunId } from './plan-run.ts';
 import { knownSchema } from './prepare/schema-policy.ts';
@@ -61,13 +61,9 @@ export async function openRun(options: SyncOptions, lease: Lease, beganMs: numbe
   const { sink, source, clock, identity, onEvent, run, files = null } = options;
   const asked: RunOptions = { ...ordinaryRun, ...run };
   const { connector } = identity;
-  const { definition, policies } = await knownSchema(
-    options.definition,
-    options.entities,
-    sink.drift,
-    connector,
-  );
-  const entities = withWindow(definition, options.entities, asked.window);
+  const { entities: readable, skipped } = readableEntities(options.definition, options.entities);
+  const { definition, policies } = await knownSchema(options.definition, readable, sink.drift, connector);
+  const entities = withWindow(definition, readable, asked.window);
   const startedMs = clock.now();
   const { serverTime } = source.stats();
   const capMs = serverTime === null ? startedMs : Date.parse(serverTime);
@@ -76,6 +72,9 @@ export async function openRun(options: SyncOptions, lease: Lease, beganMs: numbe
   const { run: id, continues, due, earlier, wrote } = started;
   onEvent({ kind: 'run-started', connector, run: id, continues, due });
   const ending = runEnding(options.signal, clock);
+  const tables = plan.tables.map(({ entity }) => entity);
+  const tally = runTally(tables, earlier);
+  for (const [entity, cause] of skipped) tally.refused(entity, unprovenKey(entity, cause));
   return {
     ...options,
     id,
@@ -98,15 +97,20 @@ export async function openRun(options: SyncOptions, lease: Lease, beganMs: numbe
     startedMs,
     /** The run's start by the service's clock, in milliseconds: later changes may not have been read. */
     capMs,
-    tally: runTally(
-      plan.tables.map(({ entity }) => entity),
-      earlier,
-    ),
+    tally,
     fileTally: fileTally(),
     ending,
     /** The signal of `ending`: aborted when the run must stop at once. */
     signal: ending.signal,
   };
+}
+
+function unprovenKey(entity: EntityName, cause: EntityName): SyncError {
+  const of = cause === entity ? 'its key' : `the key of ${cause}`;
+  return new SyncError(
+    `not read: ${of} is a guess that nothing has proven. "connector-sync definitions try <file> ${cause} --prove" tests it; or write "accept: [key]" beside it in the definition.`,
+    { code: 'UNPROVEN', recovery: 'skip-entity' },
+  );
 }
 
 /**

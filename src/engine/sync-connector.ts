@@ -87,7 +87,7 @@ async function evolveColumns({ ending, sink, lease, id, definition, entities, ta
     await sink.drift.evolve(lease, id, table).catch((reason: unknown) => {
       const error = toSyncError(reason);
       if (!ofTables.has(error.code) || error.recovery !== 'stop') return ending.end(reason);
-      tally.columnsRefused(table, error);
+      tally.refused(table, error);
     });
   }
 }

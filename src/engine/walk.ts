@@ -604,12 +604,18 @@ function failureOf(
 
 type SealedWalk = Pick<Walk, 'entity' | 'partition' | 'isBackfill' | 'isFiltered'>;
 
-/** Conclusions from the end of a walk: none in a backfill, whose bounds hide most records, and none with a doubt. */
+/**
+ * Conclusions from the end of a walk: none in a backfill, whose bounds hide most records, and none with a doubt, as
+ * where the definition rests on guesses.
+ */
 export function sealOf(
   { entity, partition, isBackfill, isFiltered }: SealedWalk,
   state: WalkState,
-  { proof, doubt, lastPage, reach, isSettled }: Omit<Extract<Advance, { kind: 'end' }>, 'kind' | 'position'>,
+  ended: Omit<Extract<Advance, { kind: 'end' }>, 'kind' | 'position'>,
 ): Seal {
+  const { proof, lastPage, reach, isSettled } = ended;
+  const open = entity.draft?.open.map(({ guess }) => guess) ?? [];
+  const doubt = ended.doubt ?? (open.length > 0 ? { kind: 'unproven', guesses: open } : undefined);
   // No row can have slipped by between two pages. `single`: there was one page. `token`: the service itself kept the
   // place. `keyset`: each page began at a value. `seam`: each page by offset began with the last records of the one
   // before, and ended with a short page; that proves something only where the service sorts as it was asked to, or

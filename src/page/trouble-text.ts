@@ -139,10 +139,9 @@ function reasonOf(trouble: Trouble, of: KnownConnector, { program, nowMs }: Page
       const next = `That is more than the guards let go at once. ${command(`prune ${name} --allow-deletes`)} removes all of it.`;
       return { what, next };
     }
-    case 'part-missing': {
-      const what = `${counted(trouble.listings, 'listing')} of ${codes(trouble.entities)} may lack records`;
-      return { what, next: 'The next run reads more.' };
-    }
+    case 'part-missing':
+    case 'unproven':
+      return aboutListings(trouble, command('definitions try <file> <entity> --prove'));
     case 'credentials':
     case 'error':
     case 'retried':
@@ -174,6 +173,16 @@ function reasonOf(trouble: Trouble, of: KnownConnector, { program, nowMs }: Page
 }
 
 type Of<Kind extends Trouble['kind']> = Extract<Trouble, { readonly kind: Kind }>;
+
+function aboutListings(trouble: Of<'part-missing' | 'unproven'>, prove: string): Reason {
+  const entities = codes(trouble.entities);
+  if (trouble.kind === 'part-missing') {
+    const what = `${counted(trouble.listings, 'listing')} of ${entities} may lack records`;
+    return { what, next: 'The next run reads more.' };
+  }
+  const what = `The definition of ${entities} rests on guesses that nothing has proven`;
+  return { what, next: `${prove} tests them.` };
+}
 
 function aboutFailure(
   { kind, code, entities, message: detail = '' }: Extract<Trouble, { readonly code: unknown }>,

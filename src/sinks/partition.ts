@@ -111,6 +111,8 @@ export type Doubt =
       readonly key?: Params;
       readonly params?: Params;
     }
+  /** The definition rests on these guesses of an import, which nothing has proven. */
+  | { readonly kind: 'unproven'; readonly guesses: readonly string[] }
   /** Rows are stored that lie further behind its end than was looked. */
   | { readonly kind: 'behind' }
   /** Many records came again in the middle of later pages: the order changes from call to call. */

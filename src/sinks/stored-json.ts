@@ -87,6 +87,7 @@ const doubt = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('total'), total: z.number(), shown: z.number(), runs }),
   z.object({ kind: z.enum(['repeats', 'behind', 'shuffled']), runs }),
   z.object({ kind: z.literal('cut'), by: z.string(), runs }),
+  z.object({ kind: z.literal('unproven'), guesses: z.array(z.string()), runs }),
   z.object({ kind: z.literal('collision'), row: z.number(), other: z.number(), runs }),
 ]);
 const pageLength = z.object({ size: z.number(), records: z.number() });

@@ -73,6 +73,8 @@ export function troubleLine(trouble: Trouble, connector: string, { program, nowM
       return `The last run left something out; ${command(`status ${connector}`)} shows what.`;
     case 'part-missing':
       return `${counted(trouble.listings, 'listing')} may have records that did not come; ${command(`status ${connector}`)} shows which.`;
+    case 'unproven':
+      return `The definition of ${firstNames(trouble.entities, 3)} rests on guesses that nothing has proven. ${command('definitions try <file> <entity> --prove')} tests them; ${command('definitions check <file>')} lists them.`;
     case 'late': {
       const { entity, asOf, freshWithinMs } = trouble;
       const age = asOf === null ? 'was never read completely' : `is as of ${toTheMinute(asOf)}`;

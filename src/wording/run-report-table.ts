@@ -198,7 +198,9 @@ function numbers(
   return [fetched, inserted, updated, unchanged, duplicate, deleted, pages].map(count);
 }
 
-function notes({ counts, ...entity }: EntityReport, { partMissing }: RunReport): string {
+function notes({ counts, ...entity }: EntityReport, { partMissing, failures }: RunReport): string {
+  const unproven = failures.find((one) => one.entity === entity.entity && one.code === 'UNPROVEN');
+  if (unproven !== undefined) return 'not read, the key is not proven';
   const found = partMissing.find((one) => one.entity === entity.entity)?.listings ?? 0;
   const { extraFields, incremental } = entity;
   const listings = listingsOf(entity);
@@ -291,6 +293,8 @@ export function doubtText(doubt: Doubt): string {
     }
     case 'cut':
       return `the service shows a part of the listing alone (${printable(doubt.by)})`;
+    case 'unproven':
+      return `read with guesses that nothing has proven (${doubt.guesses.join(', ')}): nothing is deleted, and "connector-sync definitions try <file> <entity> --prove" tests them`;
     case 'shuffled':
       return 'many records came again on later pages: the service changes their order from call to call, and others are missed';
     case 'behind':
@@ -327,6 +331,7 @@ function adviceLines(entity: string, doubt: Doubt, runs: number): readonly strin
       return [
         `  ${runs} runs in a row: if its count is wrong, set "totals: ignore" for ${entity} in the config`,
       ];
+    case 'unproven':
     case 'shuffled':
       return [];
   }

@@ -738,7 +738,9 @@ describe('a service whose definition was imported', () => {
     // What the file does not say of this service: it has no limits.
     writeFileSync(
       file,
-      readFileSync(file, 'utf8').replaceAll('requestsPerSecond: 2', 'requestsPerSecond: 1000'),
+      readFileSync(file, 'utf8')
+        .replaceAll('requestsPerSecond: 2', 'requestsPerSecond: 1000')
+        .replaceAll(/^ {4}unproven: .*\n/gm, ''),
     );
     writeFileSync(
       join(folder, 'sync.yaml'),

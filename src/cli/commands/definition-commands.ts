@@ -3,6 +3,7 @@ import { readdirSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { usage } from '../../core/errors.ts';
 import { asRead, formatWithColumn } from '../../core/problems.ts';
+import type { Definition, OpenGuess } from '../../definitions/definition.ts';
 import { checkOwnDefinitions } from '../../definitions/load-definitions.ts';
 import { counted } from '../../telemetry/format.ts';
 import { command, type CommandContext } from '../command.ts';
@@ -16,7 +17,7 @@ import { tryEntity } from './definitions/try-entity.ts';
 
 const checkFiles = command({
   description:
-    'Report every mistake of definition files, with line, column and path, and each TODO; needs no config.',
+    'Report mistakes of definition files by line, each TODO, and unproven guesses; needs no config.',
   argument: ['<file...>', 'definition files, or folders of them'],
   help: '\nExample:\n  $ connector-sync definitions check my-definitions/*.yaml',
   run: async ({ terminal, cwd }, _flags, files) => {
@@ -26,15 +27,16 @@ const checkFiles = command({
     const checked = checkOwnDefinitions([...byPath.keys()]).map((one) => ({
       ...one,
       problems: asRead(one.problems),
+      unproven: unprovenOf(one.definition),
     }));
     const isSound = checked.every(({ problems }) => problems.length === 0);
     terminal.printJson({
       ok: isSound,
-      files: checked.map(({ file, name, problems, definition }) => {
-        return { file, definition: name, problems, todos: definition?.todos ?? [] };
+      files: checked.map(({ file, name, problems, definition, unproven }) => {
+        return { file, definition: name, problems, todos: definition?.todos ?? [], unproven };
       }),
     });
-    for (const { file, definition, problems } of checked) {
+    for (const { file, definition, problems, unproven } of checked) {
       const shown = byPath.get(file) ?? file;
       if (definition === null) {
         terminal.print(`${marks.failed} ${shown}: ${counted(problems.length, 'mistake')}`);
@@ -42,14 +44,32 @@ const checkFiles = command({
       } else {
         const entities = counted(definition.entities.size, 'entity', 'entities');
         const { name, title, todos } = definition;
-        const mark = todos.length === 0 ? marks.ok : marks.warning;
+        const mark = todos.length + unproven.length === 0 ? marks.ok : marks.warning;
         terminal.print(`${mark} ${shown}: ${name} (${title}), ${entities}`);
         terminal.print(...todos.map(({ line, text }) => `  ${shown}:${line}: TODO ${text}`));
+        terminal.print(
+          ...unproven.map(({ entity, open }) => `  ${entity}: not proven: ${open.map(openText).join(', ')}`),
+        );
+        if (unproven.length > 0) terminal.print(`  ${howToProve}`);
       }
     }
     return isSound ? exitCodes.ok : exitCodes.usage;
   },
 });
+
+const howToProve =
+  'Prove guesses with "connector-sync definitions try <file> <entity> --prove", or answer for them: accept: [key].';
+
+/** The entities with guesses that nothing confirms. */
+function unprovenOf(definition: Definition | null) {
+  return [...(definition?.entities.values() ?? [])].flatMap(({ name, draft }) =>
+    draft === null || draft.open.length === 0 ? [] : [{ entity: name, open: draft.open }],
+  );
+}
+
+function openText({ guess, provenOn }: OpenGuess): string {
+  return provenOn === null ? guess : `${guess} (its request was edited after ${provenOn})`;
+}
 
 /** Lists the definition files in a folder; any other name is a file. */
 function filesAt(name: string, cwd: string): readonly string[] {

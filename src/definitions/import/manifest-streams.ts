@@ -9,7 +9,7 @@ import { refuse, Refusal, unlessRefused } from './manifest-settings.ts';
 import { readSigning, type Signing } from './manifest-sign-in.ts';
 import { addressOf, fixedTexts, needed, sentBy } from './manifest-request.ts';
 import { columnName, plainText, singular, wordsOf, type FieldType } from './schemas.ts';
-import { stated, type Comment } from './write-definition.ts';
+import { guessedIn, stated, type Comment } from './write-definition.ts';
 
 /** Everything that a definition says of a stream. */
 export interface StreamPlan extends Plan {
@@ -409,7 +409,7 @@ function writeEntity({ request, records, filters, paging, changes, links, identi
   const [only, ...more] = filters;
   const ofListing = typed(links.columns.values());
   const bounds = Object.fromEntries(Object.keys(identity.bounds).map((name) => [name, 'string']));
-  return {
+  const entity: JsonObject = {
     fields: { ...ofListing, ...bounds, ...typed(records.fields.values()), ...identity.types, ...ofListing },
     ...stated({
       rename: Object.fromEntries(records.rename),
@@ -426,4 +426,5 @@ function writeEntity({ request, records, filters, paging, changes, links, identi
       parents: links.below,
     }),
   };
+  return { ...entity, ...stated({ unproven: guessedIn(entity) }) };
 }

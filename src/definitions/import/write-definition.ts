@@ -1,11 +1,12 @@
 import { basename } from 'node:path';
 import { Document, isCollection, isMap, isPair, isScalar, visit, type Pair } from 'yaml';
 import { withValueAt, type JsonObject, type JsonValue } from '../../core/json.ts';
+import { guesses, hidingParams, type Asked, type Guess } from '../guesses.ts';
 import type { YamlPath } from '../read-yaml.ts';
 import { type EntityPlan, getsOwnKind, namesKey, neededParams } from './entity-plan.ts';
 import type { Operation } from './operation.ts';
 import type { Paging, Told } from './paging.ts';
-import { holdsTemplate, oneLine, plainText } from './schemas.ts';
+import { holdsTemplate, objectIn, oneLine, plainText, textsIn } from './schemas.ts';
 import type { ModeName } from './sent-values.ts';
 import { uuidOf, type Server, type ServiceFile } from './service-file.ts';
 import type { SignIn } from './sign-in-ways.ts';
@@ -167,6 +168,7 @@ function writeEntity(plan: EntityPlan, mode: ModeName, service: ServiceFile, not
       parents: plan.parents.map(writeParent),
     }),
   };
+  Object.assign(entity, stated({ unproven: guessedIn(entity) }));
   if (mode === 'hosted') return { entity, upstream: null };
   const upstream = stated({
     list: {
@@ -179,6 +181,23 @@ function writeEntity(plan: EntityPlan, mode: ModeName, service: ServiceFile, not
     headers: fixedHeaders(list),
   });
   return { entity, upstream };
+}
+
+/** The guesses of an entity as an import writes it. */
+export function guessedIn(entity: JsonObject): readonly Guess[] {
+  const paging = objectIn(entity, 'pagination');
+  // `as`: the import writes each parameter as an object with a type.
+  const params = Object.entries(
+    objectIn(objectIn(objectIn(entity, 'actions'), 'list'), 'params') as Readonly<Record<string, Asked[1]>>,
+  );
+  const hiding = hidingParams(params, objectIn(entity, 'fixedParams'), Object.values(paging));
+  const isHeld: Readonly<Record<Guess, boolean>> = {
+    key: entity['key'] !== 'none',
+    paging: paging['kind'] !== 'single',
+    hidden: hiding.size > 0,
+    parent: entity['parents'] !== undefined,
+  };
+  return guesses.filter((guess) => isHeld[guess]);
 }
 
 function writeParent({ parent, params, inject, when }: EntityPlan['parents'][number]): JsonObject {
@@ -227,13 +246,16 @@ function listParams(
   const filled = new Set(plan.parents.flatMap(({ params }) => [...params.keys()]));
   const counted = 'param' in plan.paging ? plan.paging.param?.name : undefined;
   const own = plan.list.params.flatMap((param): readonly [string, JsonObject][] => {
-    const { name, place, type } = param;
+    const { name, place, type, schema } = param;
     if (name === counted || Object.hasOwn(ofPaging, name) || type === 'number') return [];
     const isNeeded = filled.has(name) || plan.fixed.has(name);
     if (!isNeeded && (param.isRequired || place === 'header' || place === 'body')) return [];
     if (mode === 'direct' && !isNeeded && type === 'object') return [];
     const isRequired = isNeeded && (filled.has(name) || place === 'path');
-    if (!isRequired) return [[name, { type }]];
+    if (!isRequired) {
+      const choices = type === 'string' ? textsIn(schema, 'enum') : [];
+      return [[name, { type, ...stated({ enum: choices }) }]];
+    }
     return [[name, { type: place === 'path' && type !== 'integer' ? 'string' : type, required: true }]];
   });
   return Object.fromEntries([...own, ...Object.entries(ofPaging)]);

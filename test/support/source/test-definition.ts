@@ -57,6 +57,7 @@ function entity(name: string, list: string[], get: string[] | null, pagination: 
   const table = { entity: entityName(name), columns: [{ name: 'id', type: 'string' } as const], key: ['id'] };
   return {
     name: entityName(name),
+    draft: null,
     description: null,
     descriptions: new Map(),
     derived: [],

@@ -1,7 +1,9 @@
 import { usualColumns } from '../../output/terminal.ts';
+import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { App } from '../../../app/app.ts';
 import { fieldValue } from '../../../app/stored-fields.ts';
+import { instant } from '../../../core/clock.ts';
 import { hasCode, SyncError, type ErrorCode, usage } from '../../../core/errors.ts';
 import { readJson, type JsonValue } from '../../../core/json.ts';
 import { isConnectorId, isConnectorName } from '../../../core/names.ts';
@@ -13,12 +15,15 @@ import {
   type Entity,
   type Definition,
 } from '../../../definitions/definition.ts';
+import { withYamlMember } from '../../../definitions/edit-yaml.ts';
 import { maskedDefinition, type Masks } from '../../../definitions/record-masks.ts';
 import { firstNames } from '../../../definitions/suggest-name.ts';
 import { checkParams, convertParams, missingParams } from '../../../definitions/params.ts';
 import { wholeJson } from '../../../core/canonical-json.ts';
+import { proveEntity, type ProveOptions } from '../../../engine/prove-entity.ts';
 import { fillingParent, tryListing, type TriedCall, type TriedStep } from '../../../engine/try-listing.ts';
 import { windowParams } from '../../../engine/windows.ts';
+import { replaceText } from '../../../files/replace-text.ts';
 import type { SeenExchange } from '../../../http/exchange.ts';
 import { connectorNamed } from '../../../settings/choices.ts';
 import { walkParams, buildDirect, entryGiven, isDirect } from '../../../settings/connector-settings.ts';
@@ -43,6 +48,8 @@ import { definitionFrom, entityNamed, settingsIfAny } from './show-definition.ts
 
 const mostCalls = 1_000;
 const mostRows = 10_000;
+/** With attempts that are repeated, and the parents of parents. */
+const mostProvingCalls = 100;
 
 export const tryEntity = command({
   description:
@@ -55,6 +62,7 @@ export const tryEntity = command({
     '--rows <n>': { text: 'records shown of each page', default: '5' },
     '--connector <name>': 'a connector of the config, or the id of one behind the API',
     '--setting <name=value...>': 'a setting of the connector type, such as account=4711',
+    '--prove': 'test what an import has guessed, with about twelve calls, and write the result into the file',
     '--allow-upstream-host <name...>': 'hosts that may be at private addresses, as in the config',
   },
   help: `
@@ -65,6 +73,7 @@ workspace of the config (else "default").
 Examples:
   $ connector-sync definitions try ./my-definitions/issue-tracker.yaml projects
   $ connector-sync definitions try issue-tracker issues --param project_id=p1 --max-calls 1
+  $ connector-sync definitions try ./my-definitions/issue-tracker.yaml projects --prove
   $ connector-sync definitions try email-marketing lists --connector newsletter`,
   run: async (context, flags, nameOrFile, entityName) => {
     const maxCalls = wholeNumber('--max-calls', flags.maxCalls, mostCalls, 1);
@@ -72,7 +81,8 @@ Examples:
     const settings = await settingsIfAny(context);
     const definition = definitionFrom(nameOrFile, context, settings);
     const entity = entityNamed(definition, entityName);
-    const params = readParams(entity, flags.param, context.clock.now());
+    const proofFile = flags.prove === true ? proofFileOf(nameOrFile, context) : null;
+    const params = proofFile === null ? readParams(entity, flags.param, context.clock.now()) : {};
     const allowHosts = flags.allowUpstreamHost.map((host) => hostOf('--allow-upstream-host', host));
     const given = { ...credentialsOf(context, definition), ...settingsIn(flags.setting, definition) };
     const chosen = chooseConnector(context, settings, definition, flags.connector, given, allowHosts);
@@ -81,7 +91,7 @@ Examples:
     // An API lacks some actions of the service itself.
     const read = entityNamed(connector.definition, entity.name);
     const isOfEnvironment = flags.connector === undefined;
-    const trial = { connector, entity: read, params, maxCalls, rows, isOfEnvironment };
+    const trial = { connector, entity: read, params, maxCalls, rows, isOfEnvironment, proofFile };
     return await runTrial(context, app, trial);
   },
 });
@@ -98,11 +108,14 @@ interface Trial {
   readonly rows: number;
   /** Direct credentials come from the environment. */
   readonly isOfEnvironment: boolean;
+  /** The definition file that takes the proofs; null: pages are shown. */
+  readonly proofFile: string | null;
 }
 
 async function runTrial(context: CommandContext, app: App, trial: Trial): Promise<ExitCode> {
   const { terminal, clock, signal } = context;
-  const { entity, connector, maxCalls, rows } = trial;
+  const { entity, connector, rows, proofFile } = trial;
+  const maxCalls = proofFile === null ? trial.maxCalls : mostProvingCalls;
   const { definition, address } = connector;
   const exchanges: SeenExchange[] = [];
   const calls: SeenCall[] = [];
@@ -131,6 +144,13 @@ async function runTrial(context: CommandContext, app: App, trial: Trial): Promis
       ? 'the service answers; the definition does not tell its accounts apart'
       : `${isDirect ? 'account' : 'connector'} ${account} answers`;
   terminal.print(...requestsText(), `${marks.ok} ${connected}`);
+  const about = { definition: definition.name, entity: entity.name, isDirect, account: connectorId };
+  if (proofFile !== null) {
+    const options = { definition, entity, source, clock, signal };
+    const findings = await prove(context, proofFile, options);
+    terminal.printJson({ ...about, findings });
+    return findings.every(({ verdict }) => verdict === 'proven') ? exitCodes.ok : exitCodes.degraded;
+  }
   const known = new Set<string>();
   await tryListing({
     ...trial,
@@ -150,13 +170,48 @@ async function runTrial(context: CommandContext, app: App, trial: Trial): Promis
   });
   terminal.print('', ...endingText(calls.at(-1)?.next ?? null, trial, width));
   terminal.printJson({
-    definition: definition.name,
-    entity: entity.name,
-    isDirect,
-    account: connectorId,
+    ...about,
     calls: calls.map((call) => callDocument(entity, call)),
   });
   return exitCodeOf(calls);
+}
+
+/** The file of a definition that is given by its path. */
+function proofFileOf(nameOrFile: string, { cwd }: CommandContext): string {
+  if (/[/\\]|\.ya?ml$/.test(nameOrFile)) return resolve(cwd, nameOrFile);
+  throw usage('--prove writes into the definition: give the path of its file.');
+}
+
+/** Tests the guesses of an entity, and writes those that are proven into the file. */
+async function prove({ terminal }: CommandContext, file: string, options: ProveOptions) {
+  const { entity, clock } = options;
+  const { draft } = entity;
+  const findings = await proveEntity(options);
+  const ofVerdict = { proven: marks.ok, wrong: marks.failed, open: marks.warning };
+  terminal.print(
+    ...findings.map(({ guess, verdict, why }) => `${ofVerdict[verdict]} ${guess}: ${printable(why)}`),
+  );
+  if (draft === null || findings.length === 0) terminal.print('No guess is open.');
+  const found = findings.filter(({ verdict }) => verdict === 'proven');
+  if (draft !== null && found.length > 0) {
+    const { request } = draft;
+    const proofs = found.map(({ guess, rows, parents }) => {
+      const on = instant(clock.now()).slice(0, 10);
+      return [guess, { on, rows, ...(parents === 0 ? {} : { parents }), request }] as const;
+    });
+    const valid = Object.entries(entity.proven ?? {}).filter(([, proof]) => proof.request === request);
+    const proven = Object.fromEntries([...valid, ...proofs]);
+    const before = readFileSync(file, 'utf8');
+    const after = withYamlMember(before, ['entities', entity.name, 'proven'], proven);
+    if (after === null) {
+      throw usage(
+        `${file} cannot be edited as it is written. Add to ${entity.name}: proven: ${JSON.stringify(proven)}`,
+      );
+    }
+    replaceText({ file, before, after, like: file, nowMs: clock.now() });
+    terminal.print(`${file}: written`);
+  }
+  return findings;
 }
 
 /** Adds advice to an error with this code; returns any other one unchanged. */

@@ -182,7 +182,9 @@ function reportedIn({ entities, partMissing, unconfirmed, error, failures, resum
       .map(({ entity, withheld, pending }) => ({ entity, withheld, pending }))
       .filter(({ withheld, pending }) => withheld + pending > 0),
     /** Listings that ended with a doubt in the same run; entities without such listings are left out. */
-    partMissing: partMissing.map(({ entity, listings }) => ({ entity, listings })),
+    partMissing: partMissing.map(({ entity, listings, doubt }) => {
+      return { entity, listings, ...(doubt.kind === 'unproven' ? { isUnproven: true as const } : {}) };
+    }),
     /** Listings read to their end without proof in the same run; entities without such listings are left out. */
     unconfirmed,
     /** Error that ended `lastEnded`; null if it did not fail. */
