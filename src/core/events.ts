@@ -65,6 +65,7 @@ export type RunEvent =
         readonly total?: number;
         readonly shown?: number;
         readonly by?: string;
+        readonly guesses?: readonly string[];
       };
       /** Number of consecutive runs that found the same. */
       readonly runs: number;
