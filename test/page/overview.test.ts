@@ -245,7 +245,7 @@ describe('with many connectors', () => {
 
   it('says of what is tried again how often it has failed', () => {
     const runs = (...states: readonly string[]) =>
-      states.map((state) => ({ kind: 'sync', state })) as readonly RunFacts[];
+      states.map((state) => ({ kind: 'sync', state })) as readonly Pick<RunFacts, 'kind' | 'state'>[];
     const seven = Array.from({ length: 7 }, () => 'failed');
     expect(timesText(runs('running', ...seven, 'ok', 'failed'), ' (', ')')).toBe(' (failed 7 times)');
     expect(timesText(runs('degraded', 'degraded', 'failed'), ', ', '')).toBe(', incomplete 2 times');
