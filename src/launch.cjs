@@ -25,8 +25,8 @@ function isOlder(version, than) {
 function isInstalled(name) {
   try {
     return require.resolve(name) !== '';
-  } catch (_) {
-    return false;
+  } catch (error) {
+    return error.code !== 'MODULE_NOT_FOUND';
   }
 }
 

@@ -260,7 +260,7 @@ async function judgeHidden({ options, readings, paged }: Trial): Promise<Verdict
       const more = tried.rows.filter(({ key }) => !seen.has(key)).length;
       const hasMore = total !== undefined && (page?.total ?? 0) > total;
       if (hasMore || (isWhole && more > 0)) {
-        return wrong(`${name}: ${String(value)} shows records that the listing does not show`);
+        return wrong(`${name}: ${JSON.stringify(value)} shows records that the listing does not show`);
       }
       const isTold = page !== null && (isWhole || total !== undefined || more === 0);
       if (!isTold) untold.add(name);

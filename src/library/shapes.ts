@@ -31,7 +31,7 @@ type InSink<Sinks extends string, Definition> = Omit<ConnectorConfig, 'definitio
 
 /** The entities of a built-in connector type; of another type, any name. */
 export type EntityOf<Definition> = Definition extends keyof BuiltInRecords
-  ? keyof BuiltInRecords[Definition] & string
+  ? Extract<keyof BuiltInRecords[Definition], string>
   : string;
 
 /** Options of `openApp`. */

@@ -282,7 +282,7 @@ async function describeTable(change: TableChange, entity: PlannedEntity): Promis
   const [table, view] = [change.sqlName(entity), change.viewName(entity)];
   const { described } = entity;
   const comments = [
-    ...(described?.description == null ? [] : [[`TABLE ${table}`, described.description] as const]),
+    ...(described?.description ? [[`TABLE ${table}`, described.description] as const] : []),
     ...[...entity.columns, ...ownColumns.map((one) => ({ ...one, field: one.name }))].flatMap((column) => {
       const text = 'description' in column ? column.description : described?.columns[column.field];
       return text === undefined ? [] : [[`COLUMN ${table}.${quoted(column.name)}`, text] as const];

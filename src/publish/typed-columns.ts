@@ -73,7 +73,9 @@ function readAs(kind: ColumnKind, given: Present): Read | null {
       const found = text.length === 10 ? readMicros(text, 'timestamp') : null;
       return found && { value: Number(found.micros / 86_400_000_000n), isExact: true };
     }
-    default: {
+    case 'timestamp':
+    case 'unix':
+    case 'unixMs': {
       const found = readMicros(text, kind);
       return found && { value: found.micros, isExact: found.isExact };
     }

@@ -273,7 +273,9 @@ describe('columns with types', () => {
       ['k31', null, null, null, String.raw`\u000051e00921`],
     ];
     const lists = (rows: readonly object[]): unknown =>
-      rows.map((row) => Object.values(row).map((value: unknown) => (value === null ? null : String(value))));
+      rows.map((row) =>
+        Object.values(row).map((value: unknown) => (value === null ? null : `${value as string}`)),
+      );
     await using mart = await openMart(folder);
     await publish(mart.target, true);
     await mart.ask("SET timezone = 'UTC'");

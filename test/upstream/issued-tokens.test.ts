@@ -109,8 +109,9 @@ describe('a token of a login', () => {
     expect(paths(service.requests)).toEqual(['/ada/login', '/me', '/things', '/others']);
     const encoded = Buffer.from(`ada:${password}`).toString('base64');
     expect(service.requests[0]?.headers.authorization).toBe(`Basic ${encoded}`);
-    for (const text of [result.stdout, result.stderr, ...service.files()])
+    for (const text of [result.stdout, result.stderr, ...service.files()]) {
       expect(text).not.toContain(encoded);
+    }
     service.signIn({ user: '..', password });
     expect((await service.cli('sync')).code).not.toBe(0);
     expect(service.requests).toHaveLength(4);

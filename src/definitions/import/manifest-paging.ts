@@ -276,8 +276,9 @@ function endBy(stop: Expression, { place }: Position): End | null {
   if (more !== undefined) return { more, open: null };
   const roots = [...rootsOf(stop)];
   // 'next' not in headers.link, not headers.link, not last_record
-  if (/ not in |^not (?:regex_search\()?(?:headers|last_record)/.test(text) && !roots.includes('other'))
+  if (/ not in |^not (?:regex_search\()?(?:headers|last_record)/.test(text) && !roots.includes('other')) {
     return unsaid;
+  }
   const [, absent] = isAbsent.exec(text) ?? [];
   if (absent !== undefined && !/length|count\(/.test(text)) {
     // The position itself, an object around it, or the next address.

@@ -81,7 +81,7 @@ Examples:
     const settings = await settingsIfAny(context);
     const definition = definitionFrom(nameOrFile, context, settings);
     const entity = entityNamed(definition, entityName);
-    const proofFile = flags.prove === true ? proofFileOf(nameOrFile, context) : null;
+    const proofFile = flags.prove ? proofFileOf(nameOrFile, context) : null;
     const params = proofFile === null ? readParams(entity, flags.param, context.clock.now()) : {};
     const allowHosts = flags.allowUpstreamHost.map((host) => hostOf('--allow-upstream-host', host));
     const given = { ...credentialsOf(context, definition), ...settingsIn(flags.setting, definition) };
