@@ -69,6 +69,8 @@ export interface PreparedAct {
   readonly asksReason?: true;
   /** The button that does it, where that says more than the title. */
   readonly button?: string;
+  /** Fields of the credentials that a person types, as `typed.<field>`. */
+  readonly asksSecrets?: readonly string[];
   /** The rows that it would delete. */
   readonly rows?: RowsAtStake;
   /** The lines of the config that it would change; `obstacle`: why only a person can. */
@@ -99,6 +101,8 @@ export interface ActHow {
   readonly who: string;
   /** Empty: none was given. */
   readonly reason: string;
+  /** Further fields of the form. Never logged. */
+  readonly typed?: ReadonlyMap<string, string>;
   /**
    * Called with each thing that was done, as text for a person, with details below it, and as a document for a program.
    * A call without a document is a remark about the whole.
@@ -594,35 +598,36 @@ export interface Deed {
   run: string | null;
 }
 
-export type Deeds = ReturnType<typeof openDeeds>;
-
-const mostDeeds = 500;
+const mostKept = 500;
 const keptMs = 3_600_000;
 
-/** Keeps the acts of an hour in memory, by a random id. They outlive a reload of the config. */
-export function openDeeds() {
-  const byId = new Map<string, Deed>();
+/** Keeps things of visitors for an hour, in memory. They outlive a reload of the config. */
+export function keptForVisitors<One extends Pick<Deed, 'id' | 'visitor' | 'atMs'>>() {
+  const byId = new Map<string, One>();
   return {
-    begin: (of: Pick<Deed, 'visitor' | 'title' | 'atMs' | 'before'>): Deed => {
+    keep: (one: One): One => {
       for (const { id, atMs } of byId.values()) {
-        if (byId.size >= mostDeeds || of.atMs - atMs > keptMs) byId.delete(id);
+        if (byId.size >= mostKept || one.atMs - atMs > keptMs) byId.delete(id);
       }
-      const id = randomBytes(12).toString('base64url');
-      const deed: Deed = { ...of, id, told: [], state: 'doing', problem: '', run: null };
-      byId.set(id, deed);
-      return deed;
+      byId.set(one.id, one);
+      return one;
     },
+    drop: (id: string): boolean => byId.delete(id),
     /** Null for one that is not kept, or of someone else. */
-    find: (id: string, visitor: string, nowMs: number): Deed | null => {
-      const deed = byId.get(id);
-      if (deed === undefined || deed.visitor !== visitor || nowMs - deed.atMs > keptMs) return null;
-      return deed;
+    find: (id: string, visitor: string, nowMs: number): One | null => {
+      const found = byId.get(id);
+      return found === undefined || found.visitor !== visitor || nowMs - found.atMs > keptMs ? null : found;
     },
   };
 }
 
+/** The random id of something that is kept. */
+export function newId(): string {
+  return randomBytes(12).toString('base64url');
+}
+
 interface DeedWorld extends Pick<ActWorld, 'clock'> {
-  readonly deeds: Deeds;
+  readonly deeds: ReturnType<typeof keptForVisitors<Deed>>;
   readonly watched: WatchedSinks;
   readonly log: JobLog;
 }
@@ -647,7 +652,7 @@ const mostLogged = 20;
 /** Does the act in the name of the visitor. Resolves after a moment: the page that the deed is shown on follows it. */
 export async function carryOut(
   act: PreparedAct,
-  { name, reason }: { readonly name: string; readonly reason: string },
+  { name, ...how }: Pick<ActHow, 'reason' | 'typed'> & { readonly name: string },
   { who, visitor }: Actor,
   world: DeedWorld,
 ): Promise<Deed> {
@@ -656,7 +661,7 @@ export async function carryOut(
   const doAct = async (): Promise<void> => {
     try {
       await using _needs = act.needs;
-      await act.do({ who, reason, tell: (...told) => void deed.told.push(told) });
+      await act.do({ ...how, who, tell: (...told) => void deed.told.push(told) });
       deed.state = 'done';
     } catch (error) {
       if (!(error instanceof SyncError)) log.error({ err: error }, 'an act failed');
@@ -678,7 +683,18 @@ async function begin(title: string, visitor: string, { deeds, watched, clock }: 
   const before = new Map(
     all.flatMap(({ connector, lastRun }) => (lastRun === null ? [] : [[connector, lastRun] as const])),
   );
-  return deeds.begin({ visitor, title, atMs: clock.now(), before });
+  const atMs = clock.now();
+  return deeds.keep({
+    id: newId(),
+    visitor,
+    title,
+    atMs,
+    before,
+    told: [],
+    state: 'doing',
+    problem: '',
+    run: null,
+  });
 }
 
 /** The newest run of a connector, where it began after the act, or was under way then. */

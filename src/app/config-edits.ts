@@ -21,6 +21,7 @@ import {
   connectorsPlace,
   environmentReference,
   freeName,
+  rekeyedConnector,
   removedConnector,
   rescheduledConnector,
   secretReference,
@@ -32,10 +33,18 @@ import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 import { formatDuration } from '../settings/texts.ts';
 import { openSink } from '../sinks/registry.ts';
 import type { Action } from '../sinks/requests.ts';
-import { counted } from '../telemetry/format.ts';
-import { type ActWorld, connectorActs, noteIn, overviewNow, type PreparedAct } from './acts.ts';
+import { counted, duration } from '../telemetry/format.ts';
+import {
+  type ActHow,
+  type ActWorld,
+  connectorActs,
+  type Deed,
+  noteIn,
+  overviewNow,
+  type PreparedAct,
+} from './acts.ts';
 import { reachQueues } from './reach-queues.ts';
-import { checkPlanned, runChecks, withConnectors } from './setup-checks.ts';
+import { checkPlanned, type CheckResult, runChecks, withConnectors } from './setup-checks.ts';
 
 /** Lets a process edit the config that it serves. */
 export interface ConfigEditing {
@@ -48,8 +57,12 @@ export interface ConfigEditing {
   readonly isWorker: boolean;
 }
 
-/** Null: this process cannot edit its config. */
-export type EditWorld = ActWorld & { readonly editing: ConfigEditing | null };
+export type EditWorld = ActWorld & {
+  /** Null: this process cannot edit its config. */
+  readonly editing: ConfigEditing | null;
+  /** The visitor may type secrets: no one else reads them, and there is a folder for them. */
+  readonly canType: boolean;
+};
 
 /** Schedules to choose from: the value of `every`, and its name. */
 export const scheduleChoices: ReadonlyMap<string, string> = new Map([
@@ -64,11 +77,7 @@ export const scheduleChoices: ReadonlyMap<string, string> = new Map([
 function scheduleName(schedule: ConnectorSettings['schedule']): string {
   if (schedule?.kind === 'cron') return `at ${schedule.pattern} ${schedule.timezone}`;
   const every = schedule === null ? 'none' : formatDuration(schedule.everyMs);
-  const named = scheduleChoices.get(every)?.toLowerCase();
-  return (
-    named ??
-    `every ${every.replaceAll(/(?<=\d)[a-z]+/g, (unit) => ` ${unit === 'm' ? 'min' : unit} `).trim()}`
-  );
+  return scheduleChoices.get(every)?.toLowerCase() ?? `every ${duration(schedule?.everyMs ?? 0)}`;
 }
 
 /** A change of the config that was checked, as a person sees it before it is written. */
@@ -212,6 +221,50 @@ export const editActs = {
       },
     };
   },
+  /** Stores a new key that was typed, and refers to it once the service takes it. Throws USAGE where none can be. */
+  'new-key': (connector: ConnectorSettings, world: EditWorld): PreparedAct => {
+    const { name } = connector;
+    const fields = keyFields(connector);
+    if (fields.length === 0) throw usage(`${name} has no key in the config.`);
+    if (!world.canType) throw usage(cannotType);
+    return {
+      title: `Give ${name} a new key`,
+      button: 'Check and use it',
+      says: [
+        `The service is asked with it first. If it is refused, nothing changes. If not, it goes to a new file in ${secretsFolder(world.settings) ?? ''} for this server alone, and the config refers to it.`,
+      ],
+      of: [name, ...fields],
+      asksSecrets: fields,
+      do: async (how) => {
+        const typed = fields.flatMap((field) => {
+          const secret = how.typed?.get(`typed.${field}`)?.trim() ?? '';
+          return secret === '' ? [] : [{ field, secret, file: secretFileOf(name, field, newSuffix()) }];
+        });
+        if (typed.length === 0) throw usage('Nothing was typed.');
+        const stored: string[] = [];
+        let isKept = false;
+        try {
+          for (const one of typed) stored.push(storeSecret(one, world));
+          const change = rekeyedConnector(editingOf(world), name, (config) =>
+            Object.fromEntries(
+              typed.map(({ field, file }) => [field, referenceTo(file, field, config, world)]),
+            ),
+          );
+          const edit = plannedEdit(world, change);
+          const { results } = await checkPlanned({ name, settings: edit.settings }, world);
+          const refused = results.filter(isObstacle).map(({ what, detail }) => `${what}: ${detail}`);
+          if (refused.length > 0) throw usage(`It was not kept. ${refused.join('. ')}`);
+          const detail = { fields: typed.map(({ field }) => field) };
+          await writeEdit(edit, connector, { action: 'new-key', detail }, world, how.who);
+          isKept = true;
+          how.tell(`${name} has a new key`);
+          await runChanged(edit, connector, world, how);
+        } finally {
+          if (!isKept) removeFiles(stored);
+        }
+      },
+    };
+  },
   remove: async (connector: ConnectorSettings, world: EditWorld): Promise<PreparedAct> => {
     const { name, sink } = connector;
     const edit = plannedEdit(world, removedConnector(editingOf(world), name));
@@ -247,6 +300,7 @@ function plannedConnector(world: EditWorld, file: string, added: Parameters<type
 /** Writes a new connector to the config, and has a worker run it. */
 export function addAct(
   { edit, connector }: ReturnType<typeof plannedConnector>,
+  stored: readonly string[],
   world: EditWorld,
 ): PreparedAct {
   const { name, definition, address } = connector;
@@ -257,25 +311,51 @@ export function addAct(
     edit,
     do: async (how) => {
       const detail = { definition: definition.name };
-      await writeEdit(edit, connector, { action: 'add', detail }, world, how.who);
+      await writeEdit(edit, connector, { action: 'add', detail }, world, how.who).catch((error: unknown) => {
+        removeFiles(stored);
+        throw error;
+      });
       if (address.kind === 'direct' && address.signIn !== null) {
         return how.tell(`${name} is added. Now a person signs in: "${world.program} login ${name}"`);
       }
       how.tell(`${name} is added to ${path.basename(edit.file)}`);
-      const signal = AbortSignal.timeout(workersWithinMs);
-      try {
-        const changed = { ...world, signal, settings: edit.settings };
-        const run = await connectorActs['run-now']([connector], changed);
-        await using _needs = run.needs;
-        await run.do(how);
-      } catch (error) {
-        if (!(error instanceof SyncError)) throw error;
-        const text = `No worker can run it now. Run it with "${world.program} sync ${name}"`;
-        how.tell(text, undefined, [error.message]);
-      }
+      await runChanged(edit, connector, world, how);
     },
   };
 }
+
+/** Has a worker run a connector with its changed config; tells where none can. */
+async function runChanged(
+  { settings }: PlannedEdit,
+  connector: ConnectorSettings,
+  world: EditWorld,
+  how: ActHow,
+): Promise<void> {
+  const signal = AbortSignal.timeout(workersWithinMs);
+  try {
+    const run = await connectorActs['run-now']([connector], { ...world, signal, settings });
+    await using _needs = run.needs;
+    await run.do(how);
+  } catch (error) {
+    if (!(error instanceof SyncError)) throw error;
+    const text = `No worker can run it now. Run it with "${world.program} sync ${connector.name}"`;
+    how.tell(text, undefined, [error.message]);
+  }
+}
+
+/** Secret fields of the credentials that the config gives to a connector; empty: the API or a sign-in has them. */
+export function keyFields({ address, definition: { credentials } }: ConnectorSettings): readonly string[] {
+  if (address.kind !== 'direct' || address.signIn !== null) return [];
+  return [...address.credentials.keys()].filter((field) =>
+    credentials.some(({ fields }) => {
+      const known = fields.get(field);
+      return known?.isSecret === true && known.setting === undefined;
+    }),
+  );
+}
+
+const cannotType =
+  'A secret may be typed only over https or on this machine, with a folder for secrets (http.secretsFolder) that can be written.';
 
 /**
  * A secret for a new connector, in a variable (`env`) or a file of the folder for secrets (`file`): its text, for its
@@ -313,6 +393,12 @@ export function secretFiles(world: EditWorld): readonly (readonly [value: string
   return [['', 'none'], ...found.map((name) => [name, name] as const)];
 }
 
+/** Whether a secret that is typed can be stored for this server. */
+export function canStoreSecrets(settings: LocalSettings): boolean {
+  const folder = secretsFolder(settings);
+  return folder !== null && obstacleAt(folder) === null;
+}
+
 /** The folder for secrets of new connectors, absolute; null: the config names none. */
 export function secretsFolder({ file, parts: { http } }: LocalSettings): string | null {
   return http.secretsFolder === null ? null : path.resolve(path.dirname(file), http.secretsFolder);
@@ -325,15 +411,15 @@ interface AskedForm {
   readonly definition: Definition;
   /** Place of the asked way to sign in. */
   readonly index: number;
-  /** The connection to the visitor is one to type secrets into. */
-  readonly isSealed: boolean;
   readonly fields: ReadonlyMap<string, string> | null;
 }
+
+type NewAsked = AskedForm & { readonly suffix: string };
 
 /** A form of a new connector, without secrets. */
 export type NewForm = ReturnType<typeof readForm>;
 
-export function readForm({ definition, isSealed, fields, ...asked }: AskedForm, world: EditWorld) {
+export function readForm({ definition, fields, ...asked }: AskedForm, world: EditWorld) {
   const { upstream, credentials } = definition;
   const { settings } = world;
   const direct = upstream === null ? [] : credentials.length === 0 ? [noCredentials] : credentials;
@@ -344,13 +430,11 @@ export function readForm({ definition, isSealed, fields, ...asked }: AskedForm, 
   ];
   const index = asked.index in ways ? asked.index : 0;
   const way = ways[index] ?? null;
-  /** A secret may be typed. */
-  const canType = isSealed && secretsFolder(settings) !== null;
   const given = (name: string, usual = ''): string =>
     fields === null ? usual : (fields.get(name) ?? '').trim();
   const placeOf = (field: string, isSecret: boolean) => {
     const variable = usualVariable(definition, field);
-    const isUsual = !isSecret || !canType || secretAt(world, 'env', variable, '').ok;
+    const isUsual = !isSecret || !world.canType || secretAt(world, 'env', variable, '').ok;
     const places = ['file', 'env', 'text'].map((kind) => {
       return { kind, name: given(`${kind}.${field}`, kind === 'env' && isUsual ? variable : '') };
     });
@@ -364,11 +448,12 @@ export function readForm({ definition, isSealed, fields, ...asked }: AskedForm, 
     ways,
     index,
     way,
-    canType,
     name: given('name', freeName(settings, definition.name)),
     id: given('id'),
     sink: given('sink'),
     every: scheduleChoices.has(every) ? every : '30m',
+    /** Fields that were typed. */
+    typed: new Set([...(way?.fields.keys() ?? [])].filter((field) => given(`typed.${field}`) !== '')),
     entities: entities.filter((name) => given(`entity.${name}`, usual.has(name) ? 'on' : '') !== ''),
     /** The places of the credentials, by field. */
     places: new Map(
@@ -383,6 +468,8 @@ export interface PlannedNew {
   readonly planned?: ReturnType<typeof plannedConnector>;
   /** It is to be added, and can be. */
   readonly isReady?: boolean;
+  /** Files for the secrets that were typed. */
+  readonly stored?: readonly string[];
   readonly checks?: Awaited<ReturnType<typeof checkPlanned>>;
   /** The checks found nothing that keeps it from being read. */
   readonly isSound?: boolean;
@@ -394,26 +481,29 @@ export interface PlannedNew {
 
 /**
  * Plans the connector of a form, and checks it, unless it is to be added (`do`: add). A secret that was typed goes to a
- * file, which stays only where the connector can be read with it.
+ * file whose name ends with `suffix`: for as long as the check takes, and for good where the connector is added.
  */
-export async function planNew(asked: AskedForm, world: EditWorld): Promise<PlannedNew> {
+export async function planNew(asked: NewAsked, world: EditWorld): Promise<PlannedNew> {
   const typed: string[] = [];
   let isKept = false;
   try {
-    const plan = await planTyped(readForm(asked, world), asked.fields ?? new Map(), typed, world);
-    isKept = plan.isReady === true || plan.isSound === true;
-    if (isKept || typed.length === 0) return plan;
+    const plan = await planTyped(readForm(asked, world), asked, typed, world);
+    isKept = plan.isReady === true;
+    if (isKept) return { ...plan, stored: typed };
+    if (typed.length === 0 || plan.isSound === true) return plan;
     const again = 'What you typed was not kept. Type it again, or choose where it is.';
     const problems = [...(plan.problems ?? []), again];
-    return { form: readForm(asked, world), problems, ...(plan.checks && { checks: plan.checks }) };
+    const fields = new Map([...(asked.fields ?? [])].filter(([name]) => !name.startsWith('typed.')));
+    const form = readForm({ ...asked, fields }, world);
+    return { form, problems, ...(plan.checks && { checks: plan.checks }) };
   } finally {
-    if (!isKept) for (const file of typed) rmSync(file, { force: true });
+    if (!isKept) removeFiles(typed);
   }
 }
 
 async function planTyped(
   form: NewForm,
-  fields: ReadonlyMap<string, string>,
+  { fields, suffix }: NewAsked,
   typed: string[],
   world: EditWorld,
 ): Promise<PlannedNew> {
@@ -422,8 +512,11 @@ async function planTyped(
   try {
     const place = placeOfNew(world, name);
     for (const field of form.places.keys()) {
-      const secret = (fields.get(`typed.${field}`) ?? '').trim();
-      if (secret !== '') typed.push(storeSecret(form, field, secret, world));
+      const secret = (fields?.get(`typed.${field}`) ?? '').trim();
+      if (secret === '') continue;
+      const file = secretFileOf(name, field, suffix);
+      typed.push(storeSecret({ field, secret, file }, world));
+      form.places.set(field, { kind: 'file', name: file });
     }
     const credentials = [...form.places.keys()].flatMap((field) => {
       const reference = referenceOf(form, field, place.file, world);
@@ -439,15 +532,13 @@ async function planTyped(
     lines = yamlEntry('connectors', name, entry);
     const planned = plannedConnector(world, place.file, { name, entry });
     const { edit } = planned;
-    if (fields.get('do') === 'add') {
+    if (fields?.get('do') === 'add') {
       if (fields.get('seen') === edit.seen) return { form, planned, isReady: edit.obstacle === null };
       const changed = 'Nothing was added, because the config has changed since you saw the lines.';
       return { form, planned, problems: [`${changed} Look at them again.`] };
     }
     const checks = await checkPlanned({ name: planned.connector.name, settings: edit.settings }, world);
-    // Without Redis it can be read by hand.
-    const isSound = checks.results.every(({ state, what }) => state !== 'failed' || what === 'redis');
-    return { form, planned, checks, isSound };
+    return { form, planned, checks, isSound: !checks.results.some(isObstacle) };
   } catch (error) {
     if (!(error instanceof SyncError)) throw error;
     const own = `connectors.${name}.`;
@@ -455,6 +546,18 @@ async function planTyped(
       ? { form, problems: error.problems.map(({ path, message }) => `${path.replace(own, '')}: ${message}`) }
       : { form, problems: [error.message], ...(lines && { lines }) };
   }
+}
+
+/** Without Redis a connector can be read by hand. */
+function isObstacle({ state, what }: CheckResult): boolean {
+  return state === 'failed' && what !== 'redis';
+}
+
+/** A form that was checked, as its page shows it, with what was typed into it. */
+export interface Draft extends Pick<Deed, 'id' | 'visitor' | 'atMs'>, Pick<NewAsked, 'suffix'> {
+  readonly plan: PlannedNew;
+  /** Secrets that were typed and can be read with, as fields of the form. */
+  readonly typed: ReadonlyMap<string, string>;
 }
 
 /** Where a new connector of this name goes. Throws USAGE for a name that it cannot have. */
@@ -467,20 +570,35 @@ function placeOfNew(world: EditWorld, name: string) {
   return connectorsPlace({ file, env }, writtenPlaces({ file, env }).possible[0] ?? file);
 }
 
+/** Ends the names of files for secrets that are typed together. */
+export function newSuffix(): string {
+  return randomBytes(3).toString('hex');
+}
+
+function secretFileOf(connector: string, field: string, suffix: string): string {
+  return `${connector}.${field}-${suffix}`;
+}
+
+function removeFiles(files: readonly string[]): void {
+  for (const file of files) rmSync(file, { force: true });
+}
+
+interface TypedSecret {
+  readonly field: string;
+  readonly secret: string;
+  /** The name of the file. */
+  readonly file: string;
+}
+
 /**
- * Stores a secret that was typed in a new file of the folder for secrets, for its owner alone; the form then refers to
- * it. Gives the path of the file. Replaces nothing, and removes a file that it cannot write completely.
+ * Stores a secret that was typed in a new file of the folder for secrets, for its owner alone. Gives its path. Replaces
+ * nothing, and removes a file that it cannot write completely.
  */
-function storeSecret({ name, canType, places }: NewForm, field: string, text: string, world: EditWorld) {
+function storeSecret({ field, secret: text, file: name }: TypedSecret, world: EditWorld): string {
   const folder = secretsFolder(world.settings) ?? '';
-  if (!canType) {
-    throw usage(
-      `${field}: a secret may be typed only over https or on this machine, with a folder for secrets.`,
-    );
-  }
+  if (!world.canType) throw usage(`${field}: ${cannotType}`);
   if (/[\p{Cc}\p{Zl}\p{Zp}]/u.test(text)) throw usage(`${field}: expected a text without line ends.`);
-  const own = `${name}.${field}-${randomBytes(3).toString('hex')}`;
-  const file = path.join(folder, own);
+  const file = path.join(folder, name);
   try {
     const descriptor = openPrivateFile(file);
     try {
@@ -495,7 +613,6 @@ function storeSecret({ name, canType, places }: NewForm, field: string, text: st
   } catch (error) {
     throw usage(`The secret cannot be stored: ${error instanceof Error ? error.message : String(error)}.`);
   }
-  places.set(field, { kind: 'file', name: own });
   return file;
 }
 
@@ -507,7 +624,11 @@ function referenceOf({ way, places }: NewForm, field: string, file: string, worl
   if (name === '') throw usage(`${field}: type it, or choose where it is.`);
   // A value that is written as it is refers to nothing.
   if (kind === 'text' && known?.isSecret === false) return name.replaceAll('${', '$${');
-  const found = secretAt(world, kind, name, file);
+  return referenceTo(name, field, file, world, kind);
+}
+
+function referenceTo(name: string, field: string, config: string, world: EditWorld, kind = 'file'): string {
+  const found = secretAt(world, kind, name, config);
   if (found.ok) return found.reference;
   throw usage(`${field}: ${found.why}.`);
 }

@@ -58,6 +58,14 @@ export async function explainRow(target: EntityTarget, keyText: string, mostChar
     : await explainIn(reader, target, keyText, mostChars);
 }
 
+/** Explains several rows from one state of the sink; null: the key is not stored. */
+export async function explainRows(target: EntityTarget, keyTexts: readonly string[]) {
+  await using reader = await openExistingRecords(target.connector.sink);
+  const found: (Explanation | null)[] = [];
+  for (const key of keyTexts) found.push(reader && (await explanationIn(reader, target, key)));
+  return found;
+}
+
 /** The same in a state that is open. `mostChars`: versions come with so many characters of the values that differ. */
 export async function explainIn(
   reader: RecordReader,

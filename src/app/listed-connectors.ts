@@ -80,14 +80,16 @@ export async function listConnectors(
   const shown = matching.slice((at - 1) * perPage, at * perPage);
   const needing = all.filter(({ health }) => health.needsPerson).sort(orders.health);
   const needs = needing.slice(0, mostNeeds);
-  const asked = new Set([...shown, ...needs].map(({ connector }) => connector));
+  const healing = all.filter(
+    ({ health }) => !health.needsPerson && !health.words.has('paused') && health.troubles.length > 0,
+  );
+  const asked = new Set(
+    [...shown, ...needs, ...healing.slice(0, mostNeeds)].map(({ connector }) => connector),
+  );
   const runs = await watched.recentRuns([...asked], recentRuns);
   const withRuns = (one: ListedConnector): KnownConnector => {
     return { ...one, runs: runs.get(one.connector.name) ?? [] };
   };
-  const healing = all.filter(
-    ({ health }) => !health.needsPerson && !health.words.has('paused') && health.troubles.length > 0,
-  );
   return {
     query: { ...query, page: at },
     all,
@@ -105,7 +107,7 @@ export async function listConnectors(
     /** The first of those that need a person, whatever the filter. */
     needs: needs.map(withRuns),
     /** Connectors whose trouble the next run may resolve, and when the last of them runs. */
-    healing: { connectors: healing, until: nextTimes(healing, nowMs).at(-1) ?? null },
+    healing: { connectors: healing.map(withRuns), until: nextTimes(healing, nowMs).at(-1) ?? null },
     unreadable: unreadable.map(({ sink: { name }, problem }) => {
       return { sink: name, problem, connectors: connectors.filter(({ sink }) => sink.name === name).length };
     }),
@@ -114,11 +116,17 @@ export async function listConnectors(
 
 const fineWords: ReadonlySet<string> = new Set(['ok', 'new', 'running', 'paused'] as const);
 
-/** The connector with the oldest data, of those that are not paused. */
+/** The connector nearest to a limit of age, or furthest beyond it; without limits, the one with the oldest data. */
 function oldestOf(all: readonly ListedConnector[]): ListedConnector | null {
-  const [oldest = null] = all
-    .filter(({ overview, health }) => health.stalest?.asOf && (overview?.paused ?? null) === null)
-    .sort((left, right) => compared(ageKey(left), ageKey(right)));
+  const known = all.filter(
+    ({ overview, health }) => health.stalest?.asOf && (overview?.paused ?? null) === null,
+  );
+  const limited = known.filter(({ health }) => health.stalest?.freshWithinMs);
+  const dueMs = ({ health: { stalest } }: ListedConnector): number =>
+    Date.parse(stalest?.asOf ?? '') + (stalest?.freshWithinMs ?? 0);
+  const [oldest = null] = (limited.length > 0 ? limited : known).sort(
+    (one, other) => dueMs(one) - dueMs(other),
+  );
   return oldest;
 }
 

@@ -6,10 +6,12 @@ import { usage } from '../core/errors.ts';
 import { describeTables } from '../definitions/describe-tables.ts';
 import { type EntityTarget, targetsOf } from '../settings/choices.ts';
 import { firstNames, noSuch } from '../definitions/suggest-name.ts';
-import type { ConnectorSettings } from '../settings/settings.ts';
+import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 import type { ShownRows } from '../search/search-target.ts';
 import type { ShownValue } from '../search/field-value.ts';
+import type { EntityStatus } from '../sinks/ledger-reader.ts';
 import { openExistingHistory } from '../sinks/registry.ts';
+import { askSinks } from './find-run.ts';
 import { integerOf, recordKey } from './stored-fields.ts';
 import type { Searches } from './stored-search.ts';
 
@@ -119,6 +121,9 @@ export function plainText(value: JsonValue | undefined): string {
   return typeof value === 'string' ? value : value === null || value === undefined ? '' : wholeJson(value);
 }
 
+/** How a key is given in an address. */
+export const keyFlag = { flag: 'key', each: 'key.<name>=<value>' } as const;
+
 /** The record with the key, deleted or not; null: none is stored. Throws USAGE where it is no key of the table. */
 export async function readRecord(
   world: RecordsWorld,
@@ -126,7 +131,7 @@ export async function readRecord(
   key: ReadonlyMap<string, string>,
   mostChars: number,
 ) {
-  const { keyText, fields } = recordKey(target.table, key, { flag: 'key', each: 'key.<name>=<value>' });
+  const { keyText, fields } = recordKey(target.table, key, keyFlag);
   const asked = { which: 'all', mostChars, filter: equalTo(fields), limit: 5 } as const;
   const { rows, ...found } = await readRows(world, target, asked);
   // Times that are written in several ways count as equal in a search.
@@ -193,6 +198,32 @@ export async function readRefused(connector: ConnectorSettings, entity: EntityNa
   await using history = await openExistingHistory(connector.sink);
   return (await history?.quarantine(connector.name, limit, { entity, mostChars: mostOfRefused })) ?? [];
 }
+
+/** Numbers of refused records, with the newest of each entity. `unreadable`: why sinks cannot be read. */
+export async function readAllRefused(settings: LocalSettings, connectors: readonly ConnectorSettings[]) {
+  const byName = new Map(connectors.map((one) => [one.name, one]));
+  const unreadable: string[] = [];
+  const numbers: (Pick<EntityStatus, 'entity'> & { connector: ConnectorSettings; number: number })[] = [];
+  for await (const { found, sink, error } of askSinks(settings, (one) =>
+    one.connectors([...byName.keys()]),
+  )) {
+    if (error !== null) unreadable.push(error.message);
+    for (const { connector: name, entities } of found ?? []) {
+      const connector = byName.get(name);
+      if (connector?.sink !== sink) continue;
+      for (const { entity, quarantined: number } of entities) {
+        if (number > 0) numbers.push({ connector, entity, number });
+      }
+    }
+  }
+  const shown = numbers.slice(0, mostShown).map(async (one) => {
+    return { ...one, records: await readRefused(one.connector, one.entity, newestShown) };
+  });
+  return { found: await Promise.all(shown), unreadable };
+}
+
+/** Entities of which refused records are shown together, and the newest of each. */
+const [mostShown, newestShown] = [20, 5];
 
 const mostOfRefused = 4_000;
 

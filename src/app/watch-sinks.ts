@@ -42,8 +42,6 @@ export function watchSinks(connectors: readonly ConnectorSettings[], clock: Cloc
       }
       return { overviews, unreadable, version };
     },
-    /** As `overviews` gave it last. */
-    version: () => version,
     /** The newest runs of connectors whose sinks have just been read, newest first. */
     recentRuns: async (of: readonly ConnectorSettings[], limit: number) => {
       const runs = new Map<ConnectorName, readonly RunFacts[]>();

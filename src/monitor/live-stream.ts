@@ -1,7 +1,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { slept, systemClock } from '../core/clock.ts';
+import { type Clock, slept } from '../core/clock.ts';
 
 interface LiveOptions<Looked> {
+  readonly clock: Clock;
   /** Looks at the sinks, for all streams together. */
   readonly look: () => Promise<Looked>;
   /** Text that changes with everything that the page of this request may show. */
@@ -12,6 +13,8 @@ interface LiveOptions<Looked> {
 
 const mostStreams = 64;
 const lookMs = 2_000;
+/** A stream ends after so long: a page that stays open connects again, and is let in anew. */
+const mostAgeMs = 3_600_000;
 /** A proxy cuts a connection on which nothing comes; a visitor who has left is noticed by it. */
 const heartbeatMs = 20_000;
 /** A client that reads this little is cut: it connects again when it reads. */
@@ -24,10 +27,10 @@ const mostUnsentBytes = 16_384;
  */
 export function liveRoute<Looked>(
   pages: FastifyInstance,
-  { look, stateOf, mayRead }: LiveOptions<Looked>,
+  { clock, look, stateOf, mayRead }: LiveOptions<Looked>,
 ): void {
-  /** Open streams, and the state that the page of each shows, or that was sent last. */
-  const streams = new Map<FastifyReply, string>();
+  /** Open streams, the state that the page of each shows, or that was sent last, and when each ends. */
+  const streams = new Map<FastifyReply, { readonly shown: string; readonly endsMs: number }>();
   const closing = new AbortController();
   pages.addHook('preClose', async () => {
     closing.abort();
@@ -43,11 +46,12 @@ export function liveRoute<Looked>(
   };
   const tell = async (): Promise<void> => {
     const looked = await look();
-    for (const [stream, shown] of streams) {
+    for (const [stream, { shown, endsMs }] of streams) {
+      if (clock.now() >= endsMs) end(stream);
       const now = await stateOf(stream.request, looked);
       // It may have ended meanwhile.
       if (now === shown || !streams.has(stream)) continue;
-      streams.set(stream, now);
+      streams.set(stream, { shown: now, endsMs });
       send(stream, 'event: change\ndata:\n\n');
     }
   };
@@ -55,16 +59,16 @@ export function liveRoute<Looked>(
   const keepLooking = async (): Promise<void> => {
     if (isLooking) return;
     isLooking = true;
-    let beatAtMs = systemClock.now() + heartbeatMs;
+    let beatAtMs = clock.now() + heartbeatMs;
     do {
       await tell();
-      if (systemClock.now() < beatAtMs) continue;
-      beatAtMs = systemClock.now() + heartbeatMs;
+      if (clock.now() < beatAtMs) continue;
+      beatAtMs = clock.now() + heartbeatMs;
       for (const stream of streams.keys()) {
         if (mayRead(stream.request)) send(stream, ':\n\n');
         else end(stream);
       }
-    } while (streams.size > 0 && (await slept(systemClock, lookMs, closing.signal)));
+    } while (streams.size > 0 && (await slept(clock, lookMs, closing.signal)));
     isLooking = false;
   };
   pages.get('/live', async (request, reply) => {
@@ -75,7 +79,8 @@ export function liveRoute<Looked>(
     reply.header('content-type', 'text/event-stream; charset=utf-8').header('x-accel-buffering', 'no');
     for (const [name, value = ''] of Object.entries(reply.getHeaders())) reply.raw.setHeader(name, value);
     for (const event of ['close', 'error']) reply.raw.on(event, () => streams.delete(reply));
-    streams.set(reply, new URL(`http://here${request.url}`).searchParams.get('at') ?? '');
+    const shown = new URL(`http://here${request.url}`).searchParams.get('at') ?? '';
+    streams.set(reply, { shown, endsMs: clock.now() + mostAgeMs });
     send(reply, `retry: ${lookMs}\n\n`);
     void keepLooking();
     return reply;

@@ -15,29 +15,18 @@ import { isFromHere, type PageAccess } from '../monitor/page-access.ts';
 import { connectorNamed, targetNamed } from '../settings/choices.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { count, counted, printable, printableWithin } from '../telemetry/format.ts';
-import {
-  type ActName,
-  callout,
-  homeOf,
-  inputField,
-  isPressed,
-  mayAct,
-  maySeeValues,
-  moment,
-  page,
-  type PageWorld,
-  param,
-  searchOf,
-  sendPage,
-  table,
-  textLines,
-} from './layout.ts';
+import { type ActName, homeOf, isPressed } from './act-links.ts';
+import { mayAct, maySeeValues, page, type PageWorld, problemPage, sendPage } from './layout.ts';
+import { inputField, param, searchOf, typedSecret } from './page-forms.ts';
+import { chips, textLines } from './page-parts.ts';
+import { type Column, table } from './page-tables.ts';
+import { moment } from './page-times.ts';
 
-export type ActRoutes = EditWorld & {
+export type ActRoutes = Omit<EditWorld, 'canType'> & {
   readonly watched: WatchedSinks;
   readonly access: PageAccess;
   readonly world: (request: FastifyRequest) => PageWorld;
-  readonly deeds: acts.Deeds;
+  readonly deeds: ReturnType<typeof acts.keptForVisitors<acts.Deed>>;
   readonly log: JobLog;
 };
 
@@ -60,12 +49,14 @@ const actQuery = z.object({
 });
 type ActQuery = z.output<typeof actQuery>;
 
-const actForm = z
-  .object({ token: z.string().catch(''), seen: z.string().catch(''), reason: z.string().catch('') })
-  .catch({ token: '', seen: '', reason: '' });
+/** Fields of a form, by name. */
+export const formFields = z
+  .record(z.string().max(200), z.string().max(4_096).catch(''))
+  .catch({})
+  .transform((fields): ReadonlyMap<string, string> => new Map(Object.entries(fields)));
 
 /** Prepares an act of a person on its subject. */
-type Prepare = (query: ActQuery, world: ActRoutes) => Promise<acts.PreparedAct>;
+type Prepare = (query: ActQuery, world: ActRoutes & EditWorld) => Promise<acts.PreparedAct>;
 
 const isPaused = ({ overview }: ListedConnector): boolean => (overview?.paused ?? null) !== null;
 const isActive = (one: ListedConnector): boolean => !isPaused(one);
@@ -79,6 +70,7 @@ const prepareByName: Readonly<Record<ActName, Prepare>> = {
   'allow-deletes': onConnector(acts.oneConnectorActs['allow-deletes']),
   'mark-known': onConnector(acts.oneConnectorActs['mark-known']),
   schedule: onConnector(editActs.schedule),
+  'new-key': onConnector(editActs['new-key']),
   remove: onConnector(editActs.remove),
   cancel: onRun(acts.runActs.cancel),
   undo: onRun(acts.runActs.undo),
@@ -141,15 +133,15 @@ export function actRoutes(pages: FastifyInstance, options: ActRoutes): void {
   const answer = async (request: FastifyRequest, reply: FastifyReply, body: unknown) => {
     const now = options.world(request);
     const query = actQuery.parse(request.query);
-    const form = body === null ? null : actForm.parse(body);
+    const form = body === null ? null : formFields.parse(body);
     const { name } = actName.parse(request.params);
     const back = name === 'remove' ? '' : backOf(query);
-    const refused = refusal(request, now, options, form?.token ?? null, back);
+    const refused = refusal(request, now, options, form && (form.get('token') ?? ''), back);
     if (refused !== null) return await sendPage(reply.code(403), refused);
     if (!isActName(name)) throw usage(`There is no act "${name}".`);
     let act: acts.PreparedAct;
     try {
-      act = await prepareByName[name](query, options);
+      act = await prepareByName[name](query, { ...options, canType: now.canType });
     } catch (error) {
       if (!(error instanceof SyncError)) throw error;
       if (form !== null) {
@@ -160,13 +152,18 @@ export function actRoutes(pages: FastifyInstance, options: ActRoutes): void {
     }
     // A form that carries another one was made before something changed: it does nothing.
     const seen = hash('sha256', JSON.stringify([act.title, act.of]), 'base64url');
-    if (form === null || (form.seen !== seen && !isPressed(name, query.connector))) {
+    if (form === null || (form.get('seen') !== seen && !isPressed(name, query.connector))) {
       await act.needs?.[Symbol.asyncDispose]();
       const address = `${name}${new URL(`${here}${request.url}`).search}`;
       const shown = { address, seen, back, hasChanged: form !== null };
       return await sendPage(reply.code(form === null ? 200 : 409), await confirmPage(act, shown, now));
     }
-    const deed = await acts.carryOut(act, { name, reason: form.reason }, actorOf(now), options);
+    const deed = await acts.carryOut(
+      act,
+      { name, reason: form.get('reason') ?? '', typed: form },
+      actorOf(now),
+      options,
+    );
     return leadBack(deed, back, reply);
   };
   pages.get(actRoute, async (request, reply) => await answer(request, reply, null));
@@ -223,20 +220,17 @@ function backOf({ back, q, state, ...of }: ActQuery): string {
 const here = 'http://here';
 const root = '../';
 
-interface ConfirmForm {
-  /** The address to which the form is sent, as this page links there. */
-  readonly address: string;
-  /** The fingerprint of the act that this page shows. */
-  readonly seen: string;
-  /** The page that it came from, from the root. */
-  readonly back: string;
-  /** The submitted form describes another act than would be done now. */
-  readonly hasChanged: boolean;
-}
-
-/** Says what will happen, and asks for it. The script shows the form in a dialog. */
-async function confirmPage(act: acts.PreparedAct, form: ConfirmForm, world: PageWorld): Promise<string> {
-  const { title, says, asksReason, choices, edit, button = title } = act;
+/**
+ * Says what will happen, and asks for it. The script shows the form in a dialog. `address`: to which the form is sent;
+ * `seen`: the fingerprint of the act; `back`: the page that it came from, from the root; `hasChanged`: the form that
+ * was sent describes another act.
+ */
+async function confirmPage(
+  act: acts.PreparedAct,
+  form: Readonly<Record<'address' | 'seen' | 'back', string>> & { readonly hasChanged: boolean },
+  world: PageWorld,
+): Promise<string> {
+  const { title, says, asksReason, asksSecrets = [], choices, edit, button = title } = act;
   const reason = { placeholder: acts.defaultReason, maxlength: '200' };
   const mayDo = choices?.chosen !== '' && (edit?.obstacle ?? null) === null;
   const changed = html`<p class="callout warn" role="alert">
@@ -248,6 +242,7 @@ async function confirmPage(act: acts.PreparedAct, form: ConfirmForm, world: Page
     <input type="hidden" name="token" value="${world.formToken}" />
     <input type="hidden" name="seen" value="${form.seen}" />
     ${textLines(says)} ${await rowsAtStake(act, world)} ${choicesOf(act, form.address)} ${linesOf(act)}
+    ${asksSecrets.map((field) => inputField(`typed.${field}`, html`Type <code>${field}</code>, once`, 'It is never shown.', typedSecret))}
     ${asksReason === true ? inputField('reason', 'Why', '', reason) : ''}
     <div class="acts">
       <a class="btn" href="${root}${form.back}" data-close autofocus>No, go back</a>
@@ -264,12 +259,9 @@ function choicesOf({ choices }: acts.PreparedAct, address: string): SafeHtml | '
   const links = [...options].map(([value, text]) => {
     const { pathname, searchParams } = new URL(address, here);
     searchParams.set(name, value);
-    const current = value === chosen ? html`aria-current="true"` : '';
-    return html`<a class="chip" href="${pathname.slice(1)}?${searchParams.toString()}" ${current}
-      >${text}</a
-    >`;
+    return [`${pathname.slice(1)}?${searchParams.toString()}`, text, value === chosen] as const;
   });
-  return html`<nav class="chips" aria-label="Choices">${links}</nav>`;
+  return chips('Choices', links);
 }
 
 /** The lines of the config that the act would change. */
@@ -287,23 +279,11 @@ function linesOf({ edit }: acts.PreparedAct): SafeHtml | '' {
     <pre class="log" tabindex="0">${changes}</pre>`;
 }
 
-/** Some of the rows that the act would change; their names and what they have in common for who may see values. */
+/** Some of the rows that the act would change, for who may see values: keys and names are values. */
 async function rowsAtStake({ rows }: acts.PreparedAct, world: PageWorld): Promise<SafeHtml | ''> {
-  if (rows === undefined) return '';
+  if (rows === undefined || !maySeeValues(world)) return '';
   const { connector, kept, read } = rows;
   const { shown, common } = await read();
-  const maySee = maySeeValues(world);
-  const cells = shown.map(({ entity, keyText, missingSince, name }) => ({
-    cells: [
-      html`<span class="mono">${keyName(keyText)}</span>`,
-      ...(maySee ? [printable(name)] : []),
-      moment(missingSince, world.nowMs),
-      entity,
-    ],
-    nameLook: 'cut',
-  }));
-  const more = [['Not found since', maySee ? 'o' : ''] as const, ['Entity', 'o'] as const];
-  const columns = ['Looks deleted', ...(maySee ? ['Name'] : []), ...more];
   const links = kept.map(({ entity, withheld }) => {
     const of = kept.length === 1 ? '' : ` of ${entity}`;
     const address = `${root}data/${connector}/${entity}?rows=missing`;
@@ -314,7 +294,14 @@ async function rowsAtStake({ rows }: acts.PreparedAct, world: PageWorld): Promis
     const values = same.map(([column, text]) => `${column} ${text}`).join(', ');
     return `${isAll ? 'All' : 'The first'} ${count(number)} of ${entity}: ${values}`;
   });
-  return html`${maySee ? textLines(alike) : ''} ${table('Rows that look deleted', columns, cells)} ${links}`;
+  const columns: readonly Column<(typeof shown)[number]>[] = [
+    ['Looks deleted', ({ keyText }) => html`<span class="mono">${keyName(keyText)}</span>`],
+    ['Name', ({ name }) => printable(name)],
+    ['Not found since', ({ missingSince }) => moment(missingSince, world.nowMs), 'o'],
+    ['Entity', ({ entity }) => entity, 'o'],
+  ];
+  const name = (): string => 'cut';
+  return html`${textLines(alike)} ${table('Rows that look deleted', columns, shown, { name })} ${links}`;
 }
 
 /** A key as people write it: its values, or the text that the sink has of more than some. */
@@ -323,13 +310,8 @@ function keyName(keyText: string): string {
   return printableWithin(parts.length === 0 ? keyText : parts.map(String).join(' / '), 80);
 }
 
-/** Says why nothing was done. */
+/** Says why nothing was done. `back`: from the root. */
 function undonePage(message: string, back: string, world: PageWorld): string {
-  const title = 'Nothing was done';
-  const main = html`<div class="narrow">
-    <h1>${title}</h1>
-    ${callout('bad', 'Why', html`<p>${printable(message)}</p>`)}
-    <p><a href="${root}${back}">${back === '' ? 'All connectors' : 'Go back'}</a></p>
-  </div>`;
-  return page({ title, root, at: null, main, isLive: false }, world);
+  const to = [back, back === '' ? 'All connectors' : 'Go back'] as const;
+  return problemPage(root, 'Nothing was done', message, world, to);
 }

@@ -1,22 +1,14 @@
-import { html } from '@remix-run/html-template';
+import { html, type SafeHtml } from '@remix-run/html-template';
 import * as z from 'zod';
 import { actionText, type NotedRequest, type searchActions } from '../app/user-actions.ts';
-import { grouped } from '../core/grouped.ts';
 import { printable, printableWithin } from '../telemetry/format.ts';
-import {
-  callout,
-  dayTitle,
-  head,
-  inputField,
-  moment,
-  page,
-  type PageWorld,
-  param,
-  searchOf,
-  state,
-  table,
-  type TableRow,
-} from './layout.ts';
+import { homeOf } from './act-links.ts';
+import { page, type PageWorld } from './layout.ts';
+import { inputField, param, searchOf } from './page-forms.ts';
+import { head, unreadableSinks } from './page-parts.ts';
+import { state } from './page-states.ts';
+import { type Column, table } from './page-tables.ts';
+import { dayTitle, moment } from './page-times.ts';
 
 const leastActions = 100;
 const mostActions = 1_000;
@@ -38,40 +30,50 @@ export function actionsPage(
   query: z.output<typeof actionsQuery>,
   world: PageWorld,
 ): string {
-  const days = [...grouped(actions, ({ at }) => at.slice(0, 10))];
-  const columns = ['When', 'Who', 'Did', ['Result', 'o']] as const;
-  const rows = days.flatMap(([day, ofDay]): TableRow[] => [
-    { group: dayTitle(day, world.nowMs) },
-    ...ofDay.map((action) => actionRow(action, world)),
-  ]);
   const { shown, ...words } = query;
   const older = searchOf({ ...words, shown: String(Math.min(mostActions, shown * 2)) });
   const nothing = isFiltered ? 'Nothing that was done matches.' : 'Nothing was done by hand yet.';
   const main = html`${head('Actions', 'What people and programs did, here and by commands. Kept for 400 days; entries cannot be changed.')}
-    ${unreadable.map(({ message }) => callout('bad', 'A sink cannot be read', html`<p>${printable(message)}</p>`))}
+    ${unreadableSinks(unreadable.map(({ message }) => message))}
     <form class="toolbar" role="search" aria-label="Filter">
       ${inputField('who', 'Who', '', { value: query.who, placeholder: 'everyone' })}
       ${inputField('q', 'Did', '', { value: query.q, placeholder: 'anything' })}
       ${inputField('on', 'On', '', { value: query.on, placeholder: 'connector or target' })}
       <button>Filter</button>
     </form>
-    ${actions.length === 0 ? html`<p>${nothing}</p>` : table('Actions', columns, rows)}
+    ${
+      actions.length === 0
+        ? html`<p>${nothing}</p>`
+        : table('Actions', actionColumns(world.nowMs), actions, {
+            nameAt: 2,
+            name: () => 'wrap',
+            group: ({ at }) => dayTitle(at.slice(0, 10), world.nowMs),
+          })
+    }
     ${isCut ? html`<p class="after soft">Older ones were not looked through.</p>` : ''}
     ${isMore && shown < mostActions ? html`<p class="after"><a href="${older}">Show older</a></p>` : ''}`;
   return page({ title: 'Actions', root: './', at: 'actions', main }, world);
 }
 
-/** A request as a sentence: the act, its connector or target, and its details. */
-function actionRow(action: NotedRequest, { nowMs }: PageWorld): TableRow {
-  const { at, who, connector, run } = action;
-  const { before, subject, after, details } = actionText(action);
-  const address = connector === null ? `targets/${subject ?? ''}` : `connectors/${connector}`;
-  const link = subject === null ? '' : html`<a class="name" href="${address}">${printable(subject)}</a>`;
-  const cells = [
-    moment(at, nowMs),
-    printable(who),
-    html`${before} ${link} ${after} <span class="soft">${printableWithin(details, 300)}</span>`,
-    run === null ? state('ok', 'Done') : html`<a href="runs/${run}">Show the run</a>`,
+function actionColumns(nowMs: number): readonly Column<NotedRequest>[] {
+  return [
+    ['When', ({ at }) => moment(at, nowMs)],
+    ['Who', ({ who }) => printable(who)],
+    ['Did', didText],
+    [
+      'Result',
+      ({ run }) => (run === null ? state('ok', 'Done') : html`<a href="runs/${run}">Show the run</a>`),
+      'o',
+    ],
   ];
-  return { cells, nameAt: 2, nameLook: 'wrap' };
+}
+
+/** A request as a sentence: the act, its connector or target, and its details. */
+function didText(action: NotedRequest): SafeHtml {
+  const { before, subject, after, details } = actionText(action);
+  const address = homeOf(
+    action.connector === null ? { target: subject ?? '' } : { connector: action.connector },
+  );
+  const link = subject === null ? '' : html`<a class="name" href="${address}">${printable(subject)}</a>`;
+  return html`${before} ${link} ${after} <span class="soft">${printableWithin(details, 300)}</span>`;
 }

@@ -2,11 +2,13 @@ import { basename } from 'node:path';
 import { html, type SafeHtml } from '@remix-run/html-template';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
-import { carryOut } from '../app/acts.ts';
+import { carryOut, type keptForVisitors, newId } from '../app/acts.ts';
 import {
   addAct,
+  type Draft,
   type EditWorld,
   type NewForm,
+  newSuffix,
   type PlannedNew,
   planNew,
   readForm,
@@ -18,74 +20,75 @@ import {
 import type { CheckResult } from '../app/setup-checks.ts';
 import { usage } from '../core/errors.ts';
 import type { Definition } from '../definitions/definition.ts';
-import { isSealed } from '../monitor/page-access.ts';
 import type { LocalSettings } from '../settings/settings.ts';
 import { counted, printable } from '../telemetry/format.ts';
-import { type ActRoutes, actorOf, leadBack, refusal } from './act-pages.ts';
-import {
-  callout,
-  crumbs,
-  disclosed,
-  inputField,
-  moment,
-  page,
-  type PageWorld,
-  param,
-  sendPage,
-  state,
-  type StateLook,
-} from './layout.ts';
+import { type ActRoutes, actorOf, formFields, leadBack, refusal } from './act-pages.ts';
+import { page, type PageWorld, sendPage } from './layout.ts';
+import { inputField, param, searchOf, typedSecret } from './page-forms.ts';
+import { callout, crumbs, disclosed } from './page-parts.ts';
+import { state, type StateLook } from './page-states.ts';
+import { moment } from './page-times.ts';
 
 export const addRoute = '/add/:definition';
 
 /** Definitions may have hundreds of entities, and each is a field. */
 const maxFormBytes = 65_536;
-const addQuery = z.object({ q: param.text, way: z.coerce.number().int().catch(0) });
+const addQuery = z.object({ q: param.text, draft: param.text, way: z.coerce.number().int().catch(0) });
 const addParams = z.object({ definition: z.string().max(200).default('') });
-const addFields = z
-  .record(z.string().max(200), z.string().max(4_096).catch(''))
-  .catch({})
-  .transform((fields): ReadonlyMap<string, string> => new Map(Object.entries(fields)));
+
+type AddRoutes = ActRoutes & { readonly drafts: ReturnType<typeof keptForVisitors<Draft>> };
 
 /**
  * Adds a connector to the config: GET `/add` lists the types, GET `/add/<type>` asks for name and credentials, POST
  * checks them and writes the connector where that is asked. Needs the right to act; a POST a form of this server, too.
  */
-export function addConnectorRoutes(pages: FastifyInstance, options: ActRoutes): void {
-  const { settings } = options;
+export function addConnectorRoutes(pages: FastifyInstance, options: AddRoutes): void {
+  const { settings, drafts, access, clock } = options;
   const answer = async (
     request: FastifyRequest,
     reply: FastifyReply,
     fields: ReadonlyMap<string, string> | null,
   ) => {
     const now = options.world(request);
-    const refused = refusal(request, now, options, fields === null ? null : (fields.get('token') ?? ''));
+    const refused = refusal(request, now, options, fields && (fields.get('token') ?? ''));
     if (refused !== null) return await sendPage(reply.code(403), refused);
+    const world = { ...options, canType: now.canType };
     const { definition: name } = addParams.parse(request.params);
-    const query = addQuery.parse(request.query);
-    if (name === '') return await sendPage(reply, typesPage(settings, query.q, now));
+    const { q, way: index, draft: id } = addQuery.parse(request.query);
+    if (name === '') return await sendPage(reply, typesPage(settings, q, now));
     const definition = settings.definitions.get(name);
     if (definition === undefined) throw usage(`There is no connector type "${name}".`);
-    const asked = { definition, index: query.way, isSealed: isSealed(request), fields };
+    const visitor = access.formToken(request);
+    const draft = drafts.find(id, visitor, clock.now());
     if (fields === null) {
-      return await sendPage(reply, formPage({ form: readForm(asked, options) }, options, now));
+      const plan = draft?.plan ?? { form: readForm({ definition, index, fields }, world) };
+      return await sendPage(reply, formPage(plan, draft?.id ?? '', world, now));
     }
-    const outcome = await planNew(asked, options);
-    const { form, planned, isReady = false } = outcome;
-    if (planned === undefined || !isReady) {
-      const hasChanged = planned !== undefined && fields.get('do') === 'add';
-      return await sendPage(reply.code(hasChanged ? 409 : 200), formPage(outcome, options, now));
+    const { suffix } = draft ?? { suffix: newSuffix() };
+    // An empty field does not replace what was typed before.
+    const given = [...fields].filter(([field, text]) => text !== '' || !field.startsWith('typed.'));
+    const asked = { definition, index, suffix, fields: new Map([...(draft?.typed ?? []), ...given]) };
+    const plan = await planNew(asked, world);
+    if (plan.planned === undefined || plan.isReady !== true) {
+      const names = [...plan.form.typed].map((field) => `typed.${field}`);
+      const typed = new Map(names.map((field) => [field, asked.fields.get(field) ?? '']));
+      const kept = drafts.keep({ id: draft?.id ?? newId(), visitor, atMs: clock.now(), suffix, plan, typed });
+      const search = searchOf({ way: String(plan.form.index), draft: kept.id });
+      // To a page that can be read again: it has all that was given, except what was typed and refused.
+      return reply.redirect(`${name}${search}`, 303);
     }
-    const how = { name: 'add', reason: '' };
-    const deed = await carryOut(addAct(planned, options), how, actorOf(now), options);
+    const act = addAct(plan.planned, plan.stored ?? [], world);
+    const deed = await carryOut(act, { name: 'add', reason: '' }, actorOf(now), options);
     const isAdded = deed.told.length > 0 || deed.state === 'doing';
-    return leadBack(deed, isAdded ? `connectors/${form.name}` : `add/${definition.name}`, reply);
+    if (isAdded) drafts.drop(id);
+    const form = `add/${name}${searchOf({ way: String(index), draft: id })}`;
+    return leadBack(deed, isAdded ? `connectors/${plan.form.name}` : form, reply);
   };
   for (const path of ['/add', addRoute]) {
     pages.get(path, async (request, reply) => await answer(request, reply, null));
   }
   pages.post(addRoute, { bodyLimit: maxFormBytes }, async (request, reply) =>
-    answer(request, reply, addFields.parse(request.body ?? {})),
+    answer(request, reply, formFields.parse(request.body ?? {})),
   );
 }
 
@@ -154,7 +157,7 @@ function stepPage(service: string | null, at: number, heading: string, content: 
   return page({ title: `Add connector: ${service ?? 'type'}`, root, at: '', main, isLive: false }, world);
 }
 
-function formPage(outcome: PlannedNew, editing: EditWorld, world: PageWorld): string {
+function formPage(outcome: PlannedNew, draft: string, editing: EditWorld, world: PageWorld): string {
   const { form, checks, isSound = false, problems = [] } = outcome;
   const service = serviceOf(form.definition);
   const why = html`${problems.map((one) => html`<p role="alert">${printable(one)}</p>`)}`;
@@ -163,11 +166,15 @@ function formPage(outcome: PlannedNew, editing: EditWorld, world: PageWorld): st
       ? [`Add ${service}`, 'Check']
       : [`${form.name} ${isSound ? 'can be read' : 'cannot be read yet'}`, 'Check again'];
   const main = html`${problems.length === 0 ? '' : callout('bad', 'Why it cannot be added', why)}
-    <form class="list" method="post" action="${form.definition.name}?way=${form.index}">
+    <form
+      class="list"
+      method="post"
+      action="${form.definition.name}${searchOf({ way: String(form.index), draft })}"
+    >
       <input type="hidden" name="token" value="${world.formToken}" />
       <div class="panel">
         <div class="step">
-          ${formFields(form, editing)}
+          ${fieldsOf(form, editing)}
           <p><button class="${isSound ? '' : 'primary'}" name="do" value="check">${button}</button></p>
         </div>
       </div>
@@ -176,7 +183,7 @@ function formPage(outcome: PlannedNew, editing: EditWorld, world: PageWorld): st
   return stepPage(service, isSound ? 3 : 1, heading, main, world);
 }
 
-function formFields(form: NewForm, world: EditWorld): SafeHtml {
+function fieldsOf(form: NewForm, world: EditWorld): SafeHtml {
   const { ways, index, definition } = form;
   const tables = html`Tables start with <code>${form.name.replaceAll('-', '_')}__</code>. It cannot be changed
     later.`;
@@ -237,28 +244,29 @@ function selectField(
 }
 
 /** One field of the credentials: typed, or where it is. A value that is found there is not yet one that works. */
-function credentialField({ way, places, canType }: NewForm, field: string, world: EditWorld): SafeHtml {
+function credentialField({ way, places, typed }: NewForm, field: string, world: EditWorld): SafeHtml {
   const { kind = '', name = '' } = places.get(field) ?? {};
   const { isSecret = true, isRequired = true } = way?.fields.get(field) ?? {};
-  const folder = secretsFolder(world.settings);
+  const { canType, settings } = world;
+  const folder = secretsFolder(settings);
+  const isTyped = typed.has(field);
   const valueOf = (of: string) => ({ value: kind === of ? name : '' });
   const label = html`<code>${field}</code>${isRequired ? '' : ' (not required)'}`;
-  const once = html`It goes to a new file in <code>${folder ?? ''}</code> for this server alone, and is never
-    shown.`;
-  const password = { type: 'password', autocomplete: 'new-password' };
-  const typed = !isSecret
+  const once = html`${isTyped ? 'It was typed, and is kept in memory for an hour. Added, it' : 'It'} goes to a
+    new file in <code>${folder ?? ''}</code> for this server alone, and is never shown.`;
+  const typing = !isSecret
     ? inputField(`text.${field}`, label, 'It is written into the config as it is.', valueOf('text'))
     : canType
-      ? inputField(`typed.${field}`, html`Type ${label}, once`, once, password)
+      ? inputField(`typed.${field}`, html`Type ${label}, once`, once, typedSecret)
       : html`<p>Where is ${label}?</p>`;
   const inFolder = html`File in <code>${folder ?? ''}</code>`;
   const files = folder === null ? [] : secretFiles(world);
-  const found = kind === 'text' || name === '' ? null : secretAt(world, kind, name, world.settings.file);
+  const found = isTyped || kind === 'text' || name === '' ? null : secretAt(world, kind, name, settings.file);
   const known = found?.ok
     ? `It is there, with ${counted(found.value.length, 'character')}.`
     : `Not there yet: ${printable(found?.why ?? '')}.`;
   const isOpen = found !== null || (isSecret && !canType) ? html`open` : '';
-  return html`${typed}
+  return html`${typing}
     <details ${isOpen}>
       <summary>Or choose where it is</summary>
       ${folder === null ? '' : selectField(`file.${field}`, inFolder, files, valueOf('file').value)}

@@ -4,7 +4,8 @@ import { grouped } from '../core/grouped.ts';
 import type { RunFacts } from '../sinks/ledger-reader.ts';
 import { count, duration } from '../telemetry/format.ts';
 import { runMs } from '../app/run-totals.ts';
-import { momentText, runLook } from './layout.ts';
+import { runLook } from './page-states.ts';
+import { momentText } from './page-times.ts';
 
 /** Sizes in pixels. */
 interface BarsSize {
@@ -131,7 +132,7 @@ function barText(run: RunFacts, nowMs: number): string {
 function runsText(runs: readonly RunFacts[]): string {
   if (runs.length === 0) return 'No runs yet';
   const counts = [...grouped(runs, ({ state }) => runLook(state)[1])].map(
-    ([word, some]) => `${some.length} ${word === 'OK' ? word : word.toLowerCase()}`,
+    ([word, some]) => `${some.length} ${word.toLowerCase()}`,
   );
   return `Last ${runs.length === 1 ? 'run' : `${runs.length} runs`}: ${counts.join(', ')}`;
 }

@@ -13,38 +13,19 @@ import { runMs } from '../app/run-totals.ts';
 import { instant } from '../core/clock.ts';
 import { grouped } from '../core/grouped.ts';
 import type { EntityName } from '../core/names.ts';
-import { formatDuration } from '../settings/texts.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { damageAdvice, damageText } from '../sinks/sink-access.ts';
 import { count, counted, duration, printable, printableWithin } from '../telemetry/format.ts';
 import { signInText } from '../wording/connector-text.ts';
 import { doubtText, missingLines, partText, storedPartMissing } from '../wording/run-report-table.ts';
 import { changeBars, changeKey, runBars } from './bars.ts';
-import {
-  actLink,
-  age,
-  callout,
-  crumbs,
-  dayText,
-  disclosed,
-  head,
-  healthState,
-  joined,
-  list,
-  moment,
-  momentText,
-  page,
-  type PageWorld,
-  second,
-  span,
-  state,
-  type StateLook,
-  stats,
-  table,
-  type TableColumn,
-  type TableRow,
-  textLines,
-} from './layout.ts';
+import { actLink } from './act-links.ts';
+import { page, type PageWorld } from './layout.ts';
+import { searchOf } from './page-forms.ts';
+import { callout, crumbs, disclosed, head, joined, list, stats, textLines } from './page-parts.ts';
+import { healthState, state, type StateLook } from './page-states.ts';
+import { type Column, table } from './page-tables.ts';
+import { age, dayText, moment, momentText, second, span } from './page-times.ts';
 import { limitBar, nextRunText } from './overview-page.ts';
 import { timeline } from './timeline.ts';
 import { helpingAct, rowsOf, troubleReason } from './trouble-text.ts';
@@ -95,8 +76,8 @@ function headLine({ connector, stored, targets }: ReadConnector): SafeHtml {
     `${definition.title}${account === null ? '' : `, account “${printable(account)}”`}`,
     html`into store <code>${sink.name}</code>`,
     html`${when}${fresh}`,
-    ...(targets.length === 0 ? [] : [html`published to ${published}`]),
-    ...(keyless === '' ? [] : [keyless]),
+    targets.length === 0 ? '' : html`published to ${published}`,
+    keyless,
   ];
   return joined(facts, ' · ');
 }
@@ -231,58 +212,65 @@ function changesPanel({ changes: { days, all, isCut } }: ReadConnector): SafeHtm
   return barsPanel('Changes per day', changeBars(all, daysShape, 'Changes'), ends, key);
 }
 
-const entityColumns: readonly TableColumn[] = [
-  'Entity',
-  'Completeness',
-  [html`<span class="unseen">Why</span>`, 'cut o soft'],
-  ['Rows', 'num'],
-  ['Data age', 'num o'],
-  ['Today', 'o'],
-];
-
 function entitiesSection(data: ReadConnector, world: PageWorld): SafeHtml {
-  const { entities, changes } = data;
+  const { entities, changes, connector } = data;
   if (entities.length === 0) {
     return html`<h2>Entities</h2>
       <p>Nothing is stored yet.</p>`;
   }
-  const columns = [...entityColumns, [`Last ${changes.days.length} days`, 'o o2'] as const];
-  const rows = entities.map((placed) => entityRow(placed, data, world));
-  const cells = entities.map((placed) => numberCells(placed, data, world.nowMs));
+  const address = (entity: EntityName): string => dataAddress(connector, entity);
+  const rows = entities.map((one) => {
+    return { ...one, known: completenessOf(one, data, world), days: changes.of(one.entity) };
+  });
+  const columns: readonly Column<(typeof rows)[number]>[] = [
+    ['Entity', ({ entity }) => html`<a href="${address(entity)}">${entity}</a>`],
+    [
+      'Completeness',
+      ({ known: [look, word, why] }) => html`${state(look, word)} <span class="phone">${why}</span>`,
+    ],
+    [html`<span class="unseen">Why</span>`, ({ known: [, , why] }) => why, 'cut o soft'],
+    ['Rows', ({ status }) => (status === null ? '–' : count(status.rows)), 'num'],
+    ['Data age', ({ entity }) => entityAge(entity, data, world.nowMs), 'num o'],
+    ['Today', ({ entity, days }) => changesText(days.at(-1), address(entity)), 'o'],
+    [
+      `Last ${changes.days.length} days`,
+      ({ entity, days }) => changeBars(days, entityShape, `Changes of ${entity}`),
+      'o o2',
+    ],
+  ];
+  const name = ({ depth }: PlacedEntity): string => (depth === 0 ? '' : `in${Math.min(depth, 3)}`);
   return html`<h2>Entities</h2>
-    ${table('Entities', columns, rows, 'go')}
-    ${disclosed('All numbers', table('All numbers of the entities', numberColumns, cells))}`;
+    ${table('Entities', columns, rows, { look: 'go', name })}
+    ${disclosed('All numbers', table('All numbers of the entities', numberColumns(data, world), entities))}`;
 }
 
-function entityRow(placed: PlacedEntity, data: ReadConnector, world: PageWorld): TableRow {
-  const { entity, depth, status } = placed;
-  const { connector, changes } = data;
-  const [look, word, why] = completenessOf(placed, data, world);
-  const days = changes.of(entity);
-  const { asOf, isLate } = ageOf(entity, data, world.nowMs);
-  return {
-    nameLook: depth === 0 ? '' : `in${Math.min(depth, 3)}`,
-    cells: [
-      html`<a href="${dataAddress(connector, entity)}">${entity}</a>`,
-      html`${state(look, word)} <span class="phone">${why}</span>`,
-      why,
-      status === null ? '–' : count(status.rows),
-      html`<span class="${isLate ? 'warn word' : ''}">${age(asOf, world.nowMs, '–')}</span>`,
-      changesText(days.at(-1), dataAddress(connector, entity)),
-      changeBars(days, entityShape, `Changes of ${entity}`),
+/** Numbers of an entity that its row in the first table does not have. */
+function numberColumns({ connector }: ReadConnector, { nowMs }: PageWorld): readonly Column<PlacedEntity>[] {
+  const number = (title: string, of: 'deleted' | 'missing' | 'partitions' | 'due' | 'quarantined') =>
+    [title, ({ status }: PlacedEntity) => (status?.[of] ? count(status[of]) : ''), 'num'] as const;
+  return [
+    ['Entity', ({ entity }) => entity],
+    number('deleted', 'deleted'),
+    number('look deleted', 'missing'),
+    number('listings', 'partitions'),
+    number('left to read', 'due'),
+    number('refused', 'quarantined'),
+    [
+      'last complete read',
+      ({ status }) =>
+        status === null ? '' : age(status.lastCompleteReadAt, nowMs, status.partitions === 0 ? '' : 'never'),
     ],
-  };
+    ['fresh within', ({ entity }) => limitText(connector.entities.get(entity)?.freshWithinMs)],
+  ];
 }
 
 function changesText({ added, changed, deleted }: DayChanges = noChanges, address: string): SafeHtml {
   const parts = [
-    ...(added === 0 ? [] : [html`<span class="plus">${count(added)} new</span>`]),
-    ...(changed === 0 ? [] : [`${count(changed)} changed`]),
-    ...(deleted === 0
-      ? []
-      : [html`<a class="minus" href="${address}?rows=deleted">${count(deleted)} deleted</a>`]),
+    added === 0 ? '' : html`<span class="plus">${count(added)} new</span>`,
+    changed === 0 ? '' : `${count(changed)} changed`,
+    deleted === 0 ? '' : html`<a class="minus" href="${address}?rows=deleted">${count(deleted)} deleted</a>`,
   ];
-  return parts.length === 0 ? html`<span class="soft">–</span>` : joined(parts);
+  return parts.every((part) => part === '') ? html`<span class="soft">–</span>` : joined(parts);
 }
 
 type Completeness = readonly [StateLook, string, why: SafeHtml | string];
@@ -379,36 +367,15 @@ function timesFailed(part: Parameters<typeof failedRuns>[1], past: KnownEntities
 
 const mostOfMessage = 160;
 
-function ageOf(entity: EntityName, { connector, overview }: ReadConnector, nowMs: number) {
-  const limitMs = connector.entities.get(entity)?.freshWithinMs ?? null;
-  const asOf = overview?.freshness.find((one) => one.entity === entity)?.asOf ?? null;
-  return { asOf, limitMs, isLate: limitMs !== null && (asOf === null || nowMs - Date.parse(asOf) > limitMs) };
+function limitText(ms: number | null = null): string {
+  return ms === null ? '' : duration(ms);
 }
 
-/** Numbers of an entity that its row in the first table does not have. */
-const entityNumbers = [
-  ['deleted', 'deleted'],
-  ['look deleted', 'missing'],
-  ['listings', 'partitions'],
-  ['left to read', 'due'],
-  ['refused', 'quarantined'],
-] as const;
-
-const numberColumns: readonly TableColumn[] = [
-  'Entity',
-  ...entityNumbers.map(([title]) => [title, 'num'] as const),
-  'last complete read',
-  'fresh within',
-];
-
-function numberCells({ entity, status }: PlacedEntity, data: ReadConnector, nowMs: number) {
-  const { limitMs } = ageOf(entity, data, nowMs);
-  return [
-    entity,
-    ...entityNumbers.map(([, of]) => (status?.[of] ? count(status[of]) : '')),
-    status === null ? '' : age(status.lastCompleteReadAt, nowMs, status.partitions === 0 ? '' : 'never'),
-    limitMs === null ? '' : formatDuration(limitMs),
-  ];
+function entityAge(entity: EntityName, { connector, overview }: ReadConnector, nowMs: number): SafeHtml {
+  const limitMs = connector.entities.get(entity)?.freshWithinMs ?? null;
+  const asOf = overview?.freshness.find((one) => one.entity === entity)?.asOf ?? null;
+  const isLate = limitMs !== null && (asOf === null || nowMs - Date.parse(asOf) > limitMs);
+  return html`<span class="${isLate ? 'warn word' : ''}">${age(asOf, nowMs, '–')}</span>`;
 }
 
 /** Lines that `status` prints below its table. */
@@ -443,18 +410,20 @@ const mostDrift = 50;
 
 function driftSection({ past: { drift }, connector }: ReadConnector, { program, nowMs }: PageWorld) {
   if (drift.length === 0) return '';
-  const rows = drift
-    .slice(0, mostDrift)
-    .map((row) => [
-      html`${row.entity}.${printable(row.field === '*' ? '* (further names)' : row.field)}`,
-      row.types.join(', '),
-      row.place === 'quarantine'
-        ? 'refused'
-        : row.kind === 'misfit'
-          ? 'does not fit its column'
-          : 'undeclared',
-      age(row.firstSeenAt, nowMs),
-    ]);
+  const columns: readonly Column<(typeof drift)[number]>[] = [
+    [
+      'Field',
+      ({ entity, field }) => html`${entity}.${printable(field === '*' ? '* (further names)' : field)}`,
+    ],
+    ['Came as', ({ types }) => types.join(', ')],
+    [
+      'Is',
+      ({ place, kind }) =>
+        place === 'quarantine' ? 'refused' : kind === 'misfit' ? 'does not fit its column' : 'undeclared',
+      'o',
+    ],
+    ['First seen', ({ firstSeenAt }) => age(firstSeenAt, nowMs), 'num'],
+  ];
   const more = drift.length - mostDrift;
   return html`<section aria-label="Fields that are not declared">
     <h2 id="fields">Fields that are not declared</h2>
@@ -463,7 +432,7 @@ function driftSection({ past: { drift }, connector }: ReadConnector, { program, 
       <code>${program} schema diff ${connector.name}</code> shows how to declare
       them${more > 0 ? `, and ${count(more)} more` : ''}.
     </p>
-    ${table('Undeclared fields', ['Field', 'Came as', ['Is', 'o'], ['First seen', 'num']], rows)}
+    ${table('Undeclared fields', columns, drift.slice(0, mostDrift))}
   </section>`;
 }
 
@@ -507,30 +476,14 @@ function failedSection(
     : disclosed(title, content);
 }
 
-function refusedSection({ status, quarantine }: StoredConnector, connector: string): SafeHtml | '' {
-  if (quarantine.length === 0) return '';
-  const refused = (status?.entities ?? []).filter(({ quarantined }) => quarantined > 0);
-  const number = refused.reduce((sum, one) => sum + one.quarantined, 0);
-  const links = refused.map(
-    (one) => html`<a href="${root}data/${connector}/${one.entity}?rows=refused">${one.entity}</a>`,
-  );
-  const lines = quarantine.map(({ entity, reason, detail }) => {
-    return html`<li>${entity}: ${printable(detail === '' ? reason : detail)}</li>`;
-  });
-  return disclosed(
-    `${counted(number, 'record')} refused`,
-    html`<p>
-        They are kept whole in the table <code>_sync_quarantine</code>. See those of ${joined(links)}. The
-        newest:
-      </p>
-      ${list(lines)}`,
-  );
+function refusedSection({ status }: StoredConnector, connector: string): SafeHtml | '' {
+  const number = (status?.entities ?? []).reduce((sum, one) => sum + one.quarantined, 0);
+  if (number === 0) return '';
+  return html`<p>
+    <a href="${root}data${searchOf({ rows: 'refused', connector })}">${counted(number, 'record')} refused</a>,
+    kept whole in the table <code>_sync_quarantine</code>
+  </p>`;
 }
-
-const runningColumns = [
-  'Entity',
-  ...['read', 'written', 'stored before'].map((title) => [title, 'num'] as const),
-];
 
 /** Rows that a run in progress has stored so far. */
 export function progressSection(
@@ -538,12 +491,16 @@ export function progressSection(
   { stored }: Pick<ReadConnector, 'stored'>,
 ): SafeHtml {
   const before = new Map((stored?.status?.entities ?? []).map(({ entity, rows }) => [entity, rows]));
-  const rows = counts.map(({ entity, fetched, duplicate, inserted, updated }) => [
-    entity,
-    count(fetched - duplicate),
-    count(inserted + updated),
-    count(Math.max(0, (before.get(entity) ?? 0) - inserted)),
-  ]);
+  const columns: readonly Column<(typeof counts)[number]>[] = [
+    ['Entity', ({ entity }) => entity],
+    ['read', ({ fetched, duplicate }) => count(fetched - duplicate), 'num'],
+    ['written', ({ inserted, updated }) => count(inserted + updated), 'num'],
+    [
+      'stored before',
+      ({ entity, inserted }) => count(Math.max(0, (before.get(entity) ?? 0) - inserted)),
+      'num',
+    ],
+  ];
   const read = counts.reduce((sum, one) => sum + one.fetched - one.duplicate, 0);
   const written = counts.reduce((sum, one) => sum + one.inserted + one.updated, 0);
   const began = second(run.startedAt);
@@ -556,7 +513,7 @@ export function progressSection(
     isLost ? 'warn' : 'run',
     'Run in progress',
     html`<p><b>${what}</b>: ${so}${then}</p>
-      ${rows.length === 0 ? '' : disclosed('By entity', table('Run in progress', runningColumns, rows))}`,
+      ${counts.length === 0 ? '' : disclosed('By entity', table('Run in progress', columns, counts))}`,
     html`<a class="btn low" href="${root}runs/${run.run}">Open the run</a>`,
   );
 }

@@ -1,7 +1,11 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
 import { entityTree } from '../app/connector-history.ts';
 import { overviewOf, type SinkOverview } from '../app/connector-states.ts';
-import { plainText, readRecord, readRefused, readRows, readStoredState } from '../app/shown-records.ts';
+import { keyFlag, plainText, readAllRefused, readRecord, readRefused } from '../app/shown-records.ts';
+import { readRows, readStoredState } from '../app/shown-records.ts';
+import { explainRows } from '../app/explain-row.ts';
+import { recordKey } from '../app/stored-fields.ts';
+import { explanationFacts } from '../wording/connector-text.ts';
 import {
   readTypedFilter,
   type RecordsWorld,
@@ -18,8 +22,12 @@ import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 import type { ConnectorOverview } from '../sinks/sink-access.ts';
 import { count, counted, printable, printableWithin } from '../telemetry/format.ts';
 import { completenessOf } from './connector-page.ts';
-import { age, callout, facts, head, hiddenFields, maySeeValues, moment, page } from './layout.ts';
-import { type PageWorld, searchBox, state, table, type TableColumn, type TableRow } from './layout.ts';
+import { maySeeValues, page, type PageWorld } from './layout.ts';
+import { hiddenFields, searchBox } from './page-forms.ts';
+import { callout, chips, facts, head, reasonCell, unreadableSinks } from './page-parts.ts';
+import { state } from './page-states.ts';
+import { type Column, table } from './page-tables.ts';
+import { age, moment } from './page-times.ts';
 import { keyQuery, keyTitle, maskedText, recordAddress, recordPane, scalarText } from './record-page.ts';
 
 interface Asked extends RecordsWorld {
@@ -45,24 +53,52 @@ const mostOfWhole = 32 * 1024 * 1024;
 
 /** Connectors with their rows, to pick one. */
 export function dataListPage({ connectors }: LocalSettings, overviews: Overviews, world: PageWorld): string {
-  const rows = [...connectors.values()].slice(0, mostConnectors).map((connector) => {
-    const overview = overviewOf(overviews, connector);
-    const oldest = overview?.freshness.map(({ asOf }) => asOf ?? '').toSorted()[0] ?? '';
-    return [
-      html`<a href="./data?connector=${connector.name}">${connector.name}</a>`,
-      connector.definition.title,
-      count(overview?.rows ?? 0),
-      age(oldest === '' ? null : oldest, world.nowMs),
-    ];
-  });
-  const more = connectors.size - rows.length;
+  const shown = [...connectors.values()].slice(0, mostConnectors);
+  const more = connectors.size - shown.length;
+  const columns: readonly Column<ConnectorSettings>[] = [
+    ['connector', ({ name }) => html`<a href="./data?connector=${name}">${name}</a>`],
+    ['of', ({ definition }) => definition.title, 'o'],
+    ['rows', (one) => count(overviewOf(overviews, one)?.rows ?? 0), 'num'],
+    [
+      'data age',
+      (one) => {
+        const known = overviewOf(overviews, one)?.freshness.map(({ asOf }) => asOf ?? '');
+        return age(known?.toSorted()[0] || null, world.nowMs);
+      },
+      'num',
+    ],
+  ];
   const main = html`${head('Data', 'Choose the connector whose records you want to see.')}
-  ${table('Connectors', ['connector', ['of', 'o'], ['rows', 'num'], ['data age', 'num']], rows, 'go')}
-  ${more > 0 ? html`<p class="soft">and ${count(more)} more: find them by name above</p>` : ''}`;
+    ${table('Connectors', columns, shown, { look: 'go' })}
+    ${more > 0 ? html`<p class="soft">and ${count(more)} more: find them by name above</p>` : ''}
+    <p class="after"><a href="./data?rows=refused">All refused records</a></p>`;
   return page({ title: 'Data', root: './', at: 'data', main, isLive: false }, world);
 }
 
 const mostConnectors = 200;
+
+/** Refused records of these connectors: how many, and the newest of each, with their content for who may see values. */
+export async function refusedPage(
+  settings: LocalSettings,
+  connectors: readonly ConnectorSettings[],
+  world: PageWorld,
+): Promise<string> {
+  const { found, unreadable } = await readAllRefused(settings, connectors);
+  const number = found.reduce((sum, one) => sum + one.number, 0);
+  const sections = found.map(({ connector, entity, number: all, records }) => {
+    const address = `./data/${connector.name}/${entity}?rows=refused`;
+    return html`<h2><a href="${address}">${connector.name}/${entity}</a></h2>
+      <p class="soft">
+        ${counted(all, 'record')}${all > records.length ? `, the newest ${records.length}` : ''}
+      </p>
+      ${refusedPanels(records, connector.masks.has(entity), world)}`;
+  });
+  const soft =
+    'Records that could not be stored, kept as they came. The rows stored before stay as they were.';
+  const main = html`${head(number === 0 ? 'No record was refused' : `${counted(number, 'record')} refused`, soft)}
+  ${unreadableSinks(unreadable)} ${number === 0 || maySeeValues(world) ? '' : noValues(world)} ${sections}`;
+  return page({ title: 'Refused records', root: './', at: 'data', main, isLive: false }, world);
+}
 
 /** Rows of an entity with their values, and the open record; without the right to see values its columns. */
 export async function dataPage(asked: Asked, world: PageWorld) {
@@ -159,8 +195,12 @@ function entityHead(given: Given, isBeside: boolean): SafeHtml {
 
 /** The names and types of the columns, and why no values are there. */
 function columnsList({ target: { table: of }, world }: Given): SafeHtml {
-  const rows = of.columns.map(({ name, type }) => [name, type, of.key.includes(name) ? 'key' : '']);
-  return html`${noValues(world)} ${table(`Columns of ${of.entity}`, ['column', 'type', ''], rows)}`;
+  const columns: readonly Column<(typeof of.columns)[number]>[] = [
+    ['column', ({ name }) => name],
+    ['type', ({ type }) => type],
+    ['', ({ name }) => (of.key.includes(name) ? 'key' : '')],
+  ];
+  return html`${noValues(world)} ${table(`Columns of ${of.entity}`, columns, of.columns)}`;
 }
 
 /** Names the right that is missing. */
@@ -189,7 +229,7 @@ async function rowsList(given: Given) {
     const shown = query.columns.length > 0 ? query.columns : columnsAtFirst(target, columns, found.rows);
     const rows =
       found.rows.length > 0
-        ? html`${rowsTable(given, shown, found)} ${afterRows(given, found)}`
+        ? html`${await rowsTable(given, shown, found)} ${afterRows(given, found)}`
         : html`<p class="soft" role="status">${shownCount(given, found)}.</p>`;
     return { status: 200, list: html`${toolbar(given, { ...found, shown })} ${whichChips(given)} ${rows}` };
   } catch (error) {
@@ -259,17 +299,12 @@ const mostColumns = 300;
 function whichChips(given: Given): SafeHtml {
   const { query } = given;
   const counts = countsOf(given);
-  return html`<nav class="chips" aria-label="Which rows">
-    ${kinds.map(([kind, title]) => {
-      const here = kind === query.rows ? html`aria-current="true"` : '';
-      const number = counts[kind];
-      // Numbers are those without the filter.
-      const of = query.filter === '' ? '' : 'of ';
-      const text = number === null ? '' : html`<span class="soft">${of}${count(number)}</span>`;
-      const address = addressOf(query, { rows: kind, cursor: '', key: new Map() });
-      return html`<a class="chip" href="${address}" ${here}>${title} ${text}</a>`;
-    })}
-  </nav>`;
+  const links = kinds.map(([kind, title]) => {
+    const address = addressOf(query, { rows: kind, cursor: '', key: new Map() });
+    return [address, title, kind === query.rows, counts[kind]] as const;
+  });
+  // Numbers are those without the filter.
+  return chips('Which rows', links, query.filter === '' ? '' : 'of ');
 }
 
 /** Rows of each kind, whatever the filter; null: not known. */
@@ -278,46 +313,65 @@ function countsOf(given: Given) {
   return { stored: rows, changed: null, deleted, missing, refused: quarantined };
 }
 
-function rowsTable(
-  { target: { table: of }, query, world: { nowMs } }: Given,
+async function rowsTable(
+  { target, query, world: { nowMs }, program }: Given,
   columns: readonly string[],
   { rows, masked }: FoundRows,
-): SafeHtml {
+): Promise<SafeHtml> {
+  const of = target.table;
   // The last part of a key is the record's own; those before it say where it belongs.
   const names = [...new Set([of.key.at(-1) ?? '', ...columns])];
   const [by, direction] = sortOf(query).split(/:(asc|desc)$/s);
   const isDeleted = query.rows === 'deleted';
+  const whyOf = isDeleted ? await deletedBecause(target, rows, program) : null;
   const title = (name: string, text: string): SafeHtml => {
     const sort = `${name}:${by === name && direction === 'desc' ? 'asc' : 'desc'}`;
     const arrow = by !== name ? '' : direction === 'desc' ? ' ↓' : ' ↑';
     return html`<a href="${addressOf(query, { sort, cursor: '' })}">${printable(text)}${arrow}</a>`;
   };
-  const titles = names.map((name, index): TableColumn => {
+  const isChosen = (row: ShownRecord): boolean =>
+    query.key.size > 0 && [...keyOf(of.key, row)].every(([name, text]) => query.key.get(name) === text);
+  const ofValues = names.map((name, index): Column<ShownRecord> => {
     const type = of.columns.find((one) => one.name === name)?.type;
     const isNumber = index > 0 && (type === 'integer' || type === 'number');
     const isHidden = index > (isDeleted ? 1 : 2);
-    return [title(name, name), `${isNumber ? 'num' : ''} ${isHidden ? 'o' : ''} ${index > 6 ? 'o2' : ''}`];
+    const cell = (row: ShownRecord): SafeHtml | string => {
+      const text = masked.has(name) ? maskedCell : cellText(row.get(name), nowMs);
+      if (index > 0) return text;
+      const address = `${addressOf(query, { key: keyOf(of.key, row) })}#record`;
+      return html`<a href="${address}">${String(text) === '' ? '(empty)' : text}</a>`;
+    };
+    const look = `${isNumber ? 'num' : ''} ${isHidden ? 'o' : ''} ${index > 6 ? 'o2' : ''}`;
+    return [title(name, name), cell, look];
   });
-  const shown = rows.map((row) => {
-    const key = keyOf(of.key, row);
-    const isChosen = query.key.size > 0 && [...key].every(([name, text]) => query.key.get(name) === text);
+  const when = (row: ShownRecord): SafeHtml => {
     const deletedAt = deletedAtOf(row);
-    const at = moment(deletedAt ?? Date.parse(plainText(row.get('_changed_at')?.[0])), nowMs);
-    const cells = names.map((name, index) => {
-      const cell = masked.has(name) ? maskedCell : cellText(row.get(name), nowMs);
-      if (index > 0) return cell;
-      return html`<a href="${addressOf(query, { key })}#record"
-        >${String(cell) === '' ? '(empty)' : cell}</a
-      >`;
-    });
-    const when = deletedAt === null ? at : html`<span class="minus">deleted</span> ${at}`;
-    return { cells: [...cells, when], look: deletedAt === null ? '' : 'gone', isChosen };
-  });
-  const changed: TableColumn = [
-    title(changeNumber, isDeleted ? 'deleted' : 'changed here'),
-    isDeleted ? '' : 'o',
+    return deletedAt === null
+      ? moment(Date.parse(plainText(row.get('_changed_at')?.[0])), nowMs)
+      : html`<span class="minus">deleted</span> ${moment(deletedAt, nowMs)}`;
+  };
+  const all: readonly Column<ShownRecord>[] = [
+    ...ofValues,
+    [title(changeNumber, isDeleted ? 'deleted' : 'changed here'), when, isDeleted ? '' : 'o'],
+    ...(whyOf === null
+      ? []
+      : [['why', (row: ShownRecord) => reasonCell(whyOf.get(row) ?? '', true), 'cut o'] as const]),
   ];
-  return table(`Rows of ${of.entity}`, [...titles, changed], shown, 'go');
+  const row = (one: ShownRecord): string => (deletedAtOf(one) === null ? '' : 'gone');
+  return table(`Rows of ${of.entity}`, all, rows, { look: 'go', row, isChosen });
+}
+
+/** Why each of the rows is deleted: such as that the service answered 404, or that it left its listing. */
+async function deletedBecause(target: EntityTarget, rows: readonly ShownRecord[], program: string) {
+  const keys = rows.map((row) => recordKey(target.table, keyOf(target.table.key, row), keyFlag).keyText);
+  const found = await explainRows(target, keys);
+  return new Map(
+    rows.map((row, index) => {
+      const explanation = found[index] ?? null;
+      const facts = explanation === null ? [] : explanationFacts(target, explanation, program);
+      return [row, new Map(facts).get('why') ?? ''] as const;
+    }),
+  );
 }
 
 function deletedAtOf(row: ShownRecord): number | null {
@@ -365,21 +419,30 @@ function afterRows(given: Given, found: FoundRows): SafeHtml {
   </div>`;
 }
 
-/** Records that could not be stored, newest first: why, and the beginning of each where no mask covers the entity. */
+/** Records that could not be stored, newest first. */
 async function refusedList(given: Given): Promise<SafeHtml> {
   const { connector, entity, table: of } = given.target;
   const refused = await readRefused(connector, of.entity, rowsOfPage);
-  const isMasked = connector.masks.has(entity.name);
-  const panels = refused.map(({ firstSeenAt, reason, detail, record }) => {
+  const none = html`<p class="soft" role="status">Each record of ${of.entity} could be stored.</p>`;
+  const panels = refusedPanels(refused, connector.masks.has(entity.name), given.world);
+  return html`${whichChips(given)} ${refused.length === 0 ? none : panels}`;
+}
+
+/** Why each could not be stored and, for who may see values, the beginning of each where no mask covers the entity. */
+function refusedPanels(
+  refused: Awaited<ReturnType<typeof readRefused>>,
+  isMasked: boolean,
+  world: PageWorld,
+): SafeHtml {
+  const maySee = maySeeValues(world);
+  return html`${refused.map(({ firstSeenAt, reason, detail, record }) => {
     const shown = facts([
-      ['First seen', moment(firstSeenAt, given.world.nowMs)],
-      ['Why', printable(`${reason}: ${detail}`)],
-      ['Record', isMasked ? maskedText : html`<pre>${printable(record)}</pre>`],
+      ['First seen', moment(firstSeenAt, world.nowMs)],
+      ['Why', printable(maySee ? `${reason}: ${detail}` : reason)],
+      ['Record', !maySee ? null : isMasked ? maskedText : html`<pre>${printable(record)}</pre>`],
     ]);
     return html`<section class="panel">${shown}</section>`;
-  });
-  const none = html`<p class="soft" role="status">Each record of ${of.entity} could be stored.</p>`;
-  return html`${whichChips(given)} ${panels.length === 0 ? none : panels}`;
+  })}`;
 }
 
 // --- Addresses
@@ -459,12 +522,7 @@ export async function findPage(
   const { found, notes } = isShown ? await findRecords(all, text, records) : { found: [], notes: [] };
   const title = found.length === 0 && String(lists).trim() === '' ? 'Nothing found for' : 'Found for';
   const recordsList = html`<h2>Records</h2>
-    ${table(
-      'Records',
-      ['record', 'of', ['values', 'cut']],
-      found.map((one) => foundRow(one, world.nowMs)),
-      'go',
-    )}`;
+    ${table('Records', foundColumns(world.nowMs), found, { look: 'go', row: ([, one]) => (deletedAtOf(one) === null ? '' : 'gone') })}`;
   const main = html`${head(`${title} “${printableWithin(text, 60)}”`, notes.join(' '))} ${lists}
   ${found.length === 0 ? '' : recordsList} ${isShown ? '' : noValues(world)}`;
   return page({ title: 'Find', root: './', at: null, main, isLive: false }, world);
@@ -473,22 +531,27 @@ export async function findPage(
 const mostNames = 20;
 const charsOfFound = 60;
 
-function foundRow([target, record]: Found, nowMs: number): TableRow {
-  const { table: of, name } = target;
-  const key = keyOf(of.key, record);
-  const values = of.columns.flatMap(({ name: column }) => {
-    const value = record.get(column)?.[0] ?? null;
-    return key.has(column) || value === null || typeof value === 'object' ? [] : [String(value)];
-  });
-  const title = printableWithin(keyTitle({ key }), charsOfFound);
-  const text = printable(values.slice(0, 5).join(', '));
-  const deletedAt = deletedAtOf(record);
-  const deleted =
-    deletedAt === null ? '' : html`<span class="minus">deleted</span> ${moment(deletedAt, nowMs)} `;
-  return {
-    cells: [html`<a href="${recordAddress('./', target, key)}">${title}</a>`, name, html`${deleted}${text}`],
-    look: deletedAt === null ? '' : 'gone',
+function foundColumns(nowMs: number): readonly Column<Found>[] {
+  const link = ([target, record]: Found): SafeHtml => {
+    const key = keyOf(target.table.key, record);
+    const title = printableWithin(keyTitle({ key }), charsOfFound);
+    return html`<a href="${recordAddress('./', target, key)}">${title}</a>`;
   };
+  const values = ([{ table: of }, record]: Found): SafeHtml => {
+    const texts = of.columns.flatMap(({ name }) => {
+      const value = record.get(name)?.[0] ?? null;
+      return of.key.includes(name) || value === null || typeof value === 'object' ? [] : [String(value)];
+    });
+    const deletedAt = deletedAtOf(record);
+    const deleted =
+      deletedAt === null ? '' : html`<span class="minus">deleted</span> ${moment(deletedAt, nowMs)} `;
+    return html`${deleted}${printable(texts.slice(0, 5).join(', '))}`;
+  };
+  return [
+    ['record', link],
+    ['of', ([{ name }]) => name],
+    ['values', values, 'cut'],
+  ];
 }
 
 const withinMs = 5_000;

@@ -17,31 +17,15 @@ import type { RunFacts } from '../sinks/ledger-reader.ts';
 import type { ConnectorOverview } from '../sinks/sink-access.ts';
 import { count, counted, duration, printable } from '../telemetry/format.ts';
 import { type BarsShape, runBars } from './bars.ts';
-import {
-  actLink,
-  age,
-  callout,
-  chips,
-  head,
-  healthState,
-  healthTitle,
-  hiddenFields,
-  joined,
-  mayAct,
-  moment,
-  page,
-  type PageWorld,
-  param,
-  reasonCell,
-  searchBox,
-  searchOf,
-  state,
-  table,
-  type TableColumn,
-  textLines,
-} from './layout.ts';
+import { actLink } from './act-links.ts';
+import { mayAct, page, type PageWorld } from './layout.ts';
+import { hiddenFields, param, searchBox, searchOf } from './page-forms.ts';
+import { callout, chips, head, joined, needs as needsList, reasonCell, textLines } from './page-parts.ts';
+import { healthState, healthTitle, state } from './page-states.ts';
+import { type Column, table } from './page-tables.ts';
+import { age, moment } from './page-times.ts';
 import type { JudgedTarget } from './target-page.ts';
-import { shortReason, troubleAct, troubleReason } from './trouble-text.ts';
+import { needState, shortReason, timesText, troubleAct, troubleReason } from './trouble-text.ts';
 
 /**
  * The first page: whether all is well, the connectors and targets that need a person with the act that helps, those
@@ -82,58 +66,66 @@ function answerOf({ all, needing, isAllFine }: OverviewData, behind: number, tar
   return isAllFine ? `All ${total} connectors are fine` : `None of ${total} connectors needs you`;
 }
 
-/** The oldest data, the rows, and the next run. */
+/** The oldest data against its limit, the rows, and the next run. */
 function factsOf({ oldest, rows, nextRun }: OverviewData, { nowMs }: PageWorld): SafeHtml {
   const { asOf = null, freshWithinMs = null } = oldest?.health.stalest ?? {};
-  const limit = freshWithinMs === null ? '' : `, limit ${duration(freshWithinMs)}`;
+  const limited = freshWithinMs === null ? null : html`${age(asOf, nowMs)} of ${duration(freshWithinMs)}`;
+  const name = oldest?.connector.name ?? '';
+  const place = oldest?.health.words.has('late') === true ? 'Furthest beyond' : 'Closest to';
   const facts = [
-    ...(oldest === null ? [] : [html`Oldest data ${age(asOf, nowMs)} (${oldest.connector.name}${limit})`]),
+    limited === null
+      ? html`Oldest data ${age(asOf, nowMs)} (${name})`
+      : html`${place} its limit: ${name}, ${limited}`,
     counted(rows, 'row'),
-    ...(nextRun === null ? [] : [html`next run ${moment(nextRun, nowMs)}`]),
+    nextRun === null ? '' : html`next run ${moment(nextRun, nowMs)}`,
   ];
-  return joined(facts, ' · ');
+  return joined(oldest === null ? facts.slice(1) : facts, ' · ');
 }
 
 function needsSection(
-  { needs, needing, healing, query }: OverviewData,
+  { all, needs: needing, needing: number, healing, query }: OverviewData,
   behind: readonly JudgedTarget[],
   world: PageWorld,
 ): SafeHtml | '' {
-  const isNone = needing + behind.length === 0;
+  const isNone = number + behind.length === 0;
   const own = healing.connectors.length === 0 ? '' : healingLine(healing, !isNone, world);
   if (isNone) return own;
-  const more = needing - needs.length;
+  const more = number - needing.length;
+  const hasRefused = all.some(({ health }) => health.troubles.some(({ kind }) => kind === 'quarantine'));
   const link = linkTo(query, { q: '', state: 'needs-you', page: 1 });
   return html`<section aria-labelledby="needs">
     <h2 id="needs">Needs you</h2>
-    <ul class="panel needs">
-      ${needs.map((one) => needsLine(one, world))} ${behind.map(targetLine)}
-    </ul>
-    ${more > 0 ? html`<p class="after"><a href="${link}">and ${count(more)} more</a></p>` : ''} ${own}
+    ${needsList([...needing.map((one) => needsLine(one, world)), ...behind.map(targetLine)])}
+    ${more > 0 ? html`<p class="after"><a href="${link}">and ${count(more)} more</a></p>` : ''}
+    ${hasRefused ? html`<p class="after"><a href="data?rows=refused">All refused records</a></p>` : ''} ${own}
   </section>`;
 }
 
 /** The gravest trouble of a connector that a person has to solve, and the act that does. */
-function needsLine(one: KnownConnector, world: PageWorld): SafeHtml {
+function needsLine(one: KnownConnector, world: PageWorld): readonly (SafeHtml | string)[] {
   const { connector, health } = one;
   const [first, ...others] = health.troubles.filter(({ isForPerson }) => isForPerson);
-  if (first === undefined) return html``;
+  if (first === undefined) return [];
   const address = `connectors/${connector.name}`;
   const more = others.length === 0 ? '' : html` <a href="${address}">and ${others.length} more</a>`;
-  return html`<li>
-    ${healthState(health.word)}<a class="name" href="${address}">${connector.name}</a>
-    <p>${troubleReason(first, one, world)}${more}</p>
-    ${troubleAct(first, one, world, './')}
-  </li>`;
+  return [
+    needState(first, health.word),
+    html`<a class="name" href="${address}">${connector.name}</a>`,
+    html`${troubleReason(first, one, world)}${more}`,
+    troubleAct(first, one, world, './'),
+  ];
 }
 
 /** A target whose readers do not get what they were promised. Its page has the whole reason. */
-function targetLine({ target: { name }, look, word, why }: JudgedTarget): SafeHtml {
-  return html`<li>
-    ${state(look, word)}<a class="name" href="targets/${name}">${name}</a>
-    <p>Target: ${why}</p>
-    <a class="btn low" href="targets/${name}">See details</a>
-  </li>`;
+function targetLine({ target: { name }, look, word, why }: JudgedTarget): readonly (SafeHtml | string)[] {
+  const address = `targets/${name}`;
+  const link = html`<a class="name" href="${address}">${name}</a>`;
+  return [
+    state(look, word),
+    link,
+    `Target: ${why}`,
+    html`<a class="btn low" href="${address}">See details</a>`,
+  ];
 }
 
 const mostNamed = 5;
@@ -144,9 +136,9 @@ function healingLine(
   isMore: boolean,
   { nowMs }: PageWorld,
 ): SafeHtml {
-  const links = connectors
-    .slice(0, mostNamed)
-    .map(({ connector: { name } }) => html`<a href="connectors/${name}">${name}</a>`);
+  const links = connectors.slice(0, mostNamed).map(({ connector: { name }, runs }) => {
+    return html`<a href="connectors/${name}">${name}</a>${timesText(runs, ' (', ')')}`;
+  });
   const rest = connectors.length - mostNamed;
   const by = until === null ? '' : html` by ${moment(until, nowMs)}`;
   return html`<p class="soft after">
@@ -209,52 +201,44 @@ function actsMenu({ query: { q, state: of }, total, paused }: OverviewData, worl
   </details>`;
 }
 
-const columns: readonly (readonly [title: string, sort: ListedOrder | null, look: string])[] = [
-  ['Health', 'health', ''],
-  ['Connector', 'name', ''],
-  ['Why', null, 'cut o'],
-  ['Data age', 'age', 'num'],
-  ['Rows', 'rows', 'num o o2'],
-  ['Last run', 'run', 'o'],
-  ['Next run', 'next', 'o'],
-  ['Last 20 runs', null, 'o o2'],
-];
-
-function connectorsTable({ shown, query }: OverviewData, world: PageWorld): SafeHtml {
-  const titles = columns.map(([title, sort, look]): TableColumn => {
-    if (sort === null) return [title, look];
-    const order = sort === 'name' || sort === 'next' ? 'ascending' : 'descending';
-    const link = html`<a href="${linkTo(query, { sort, page: 1 })}">${title}</a>`;
-    return [link, look, query.sort === sort ? order : undefined];
-  });
-  const barsRoot = shown.length <= mostLinked ? './' : null;
-  const rows = shown.map((one) => connectorRow(one, barsRoot, world));
-  return table('Connectors', titles, rows, 'go');
-}
-
 const bars: BarsShape = { places: recentRuns, height: 20, width: 4, gap: 2 };
 
 /** With more connectors, links of bars would be most of the page: the time of the last run leads to it instead. */
 const mostLinked = 20;
 
-function connectorRow(one: KnownConnector, barsRoot: string | null, world: PageWorld) {
-  const { connector, overview, health, runs } = one;
-  const { name, definition } = connector;
+function connectorsTable({ shown, query }: OverviewData, world: PageWorld): SafeHtml {
   const { nowMs } = world;
-  const why = shortReason(one, world);
-  const cells = [
-    healthState(health.word),
-    html`<a href="connectors/${name}">${name}</a>
-      <span class="soft o o2">${definition.name}</span>
-      ${health.word === 'ok' ? '' : html`<span class="phone one">${why}</span>`}`,
-    reasonCell(why, health.word === 'ok'),
-    ageCell(one, nowMs),
-    count(overview?.rows ?? 0),
-    lastRunText(overview?.lastRun ?? null, nowMs),
-    nextRunText(connector, overview, nowMs),
-    runs.length === 0 ? '' : runBars(runs, bars, nowMs, barsRoot),
+  const sorted = (title: string, sort: ListedOrder, cell: Column<KnownConnector>[1], look = '') => {
+    const order = sort === 'name' || sort === 'next' ? 'ascending' : 'descending';
+    const link = html`<a href="${linkTo(query, { sort, page: 1 })}">${title}</a>`;
+    return [link, cell, look, query.sort === sort ? order : undefined] as const;
+  };
+  const why = (one: KnownConnector): string => shortReason(one, world);
+  const columns: readonly Column<KnownConnector>[] = [
+    sorted('Health', 'health', ({ health }) => healthState(health.word)),
+    sorted(
+      'Connector',
+      'name',
+      (one) =>
+        html`<a href="connectors/${one.connector.name}">${one.connector.name}</a>
+          <span class="soft o o2">${one.connector.definition.name}</span>
+          ${one.health.word === 'ok' ? '' : html`<span class="phone one">${why(one)}</span>`}`,
+    ),
+    ['Why', (one) => reasonCell(why(one), one.health.word === 'ok'), 'cut o'],
+    sorted('Data age', 'age', (one) => ageCell(one, nowMs), 'num'),
+    sorted('Rows', 'rows', ({ overview }) => count(overview?.rows ?? 0), 'num o o2'),
+    sorted('Last run', 'run', ({ overview }) => lastRunText(overview?.lastRun ?? null, nowMs), 'o'),
+    sorted('Next run', 'next', ({ connector, overview }) => nextRunText(connector, overview, nowMs), 'o'),
+    [
+      `Last ${recentRuns} runs`,
+      ({ runs }) => {
+        const barsRoot = shown.length <= mostLinked ? './' : null;
+        return runs.length === 0 ? '' : runBars(runs, bars, nowMs, barsRoot);
+      },
+      'o o2',
+    ],
   ];
-  return { cells, nameAt: 1 };
+  return table('Connectors', columns, shown, { look: 'go', nameAt: 1 });
 }
 
 /** Age of the stalest entity, above the share of its limit that is used. */

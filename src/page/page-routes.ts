@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
-import { html, type SafeHtml } from '@remix-run/html-template';
+import { html } from '@remix-run/html-template';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
-import { type Deeds, openDeeds } from '../app/acts.ts';
-import type { ConfigEditing } from '../app/config-edits.ts';
+import { type Deed, keptForVisitors } from '../app/acts.ts';
+import { canStoreSecrets, type ConfigEditing, type Draft } from '../app/config-edits.ts';
 import { eventKinds, readConnector } from '../app/connector-history.ts';
 import { overviewOf } from '../app/connector-states.ts';
 import { listRuns, readRunDetails } from '../app/find-run.ts';
@@ -14,7 +14,7 @@ import { watchSinks } from '../app/watch-sinks.ts';
 import type { Clock } from '../core/clock.ts';
 import { SyncError, usage } from '../core/errors.ts';
 import { copiedFile } from '../core/program-files.ts';
-import { isFromHere, type PageVerdict } from '../monitor/page-access.ts';
+import { isFromHere, isSealed, type PageVerdict } from '../monitor/page-access.ts';
 import type { PageServer, ServedPages } from '../monitor/start-monitor.ts';
 import { connectorNamed, entityTarget, targetNamed } from '../settings/choices.ts';
 import type { LocalSettings } from '../settings/settings.ts';
@@ -23,17 +23,10 @@ import { actionsPage, actionsQuery } from './actions-page.ts';
 import { addConnectorRoutes, addRoute } from './add-connector-page.ts';
 import { connectorPage } from './connector-page.ts';
 import { flashOf, flashState, type FlashWorld } from './flash.ts';
-import {
-  inputField,
-  maySeeValues,
-  page,
-  pageHeaders,
-  param,
-  type PageWorld,
-  problemPage,
-  sendPage,
-} from './layout.ts';
-import { dataListPage, dataPage, findPage, firstEntity, readDataQuery, wholeValue } from './data-page.ts';
+import { maySeeValues, page, pageHeaders, type PageWorld, problemPage, sendPage } from './layout.ts';
+import { inputField, param } from './page-forms.ts';
+import { dataListPage, dataPage, findPage, firstEntity, readDataQuery } from './data-page.ts';
+import { refusedPage, wholeValue } from './data-page.ts';
 import { liveRoute } from '../monitor/live-stream.ts';
 import { emptyPage, overviewPage, overviewQuery } from './overview-page.ts';
 import { runPage, runsPage, runsQuery } from './run-page.ts';
@@ -45,13 +38,17 @@ export interface PageOptions {
   readonly program: string;
   readonly clock: Clock;
   /** Acts of visitors that outlive these pages, when the config is read again. */
-  readonly deeds?: Deeds | undefined;
+  readonly deeds?: ReturnType<typeof openFollowedActs> | undefined;
   /** Lets visitors who may act edit the config; absent: they cannot. */
   readonly editing?: ConfigEditing;
 }
 
-/** Acts of visitors, which their pages follow. They stay when the server shows another config. */
-export const openFollowedActs = openDeeds;
+/** Acts of visitors, which their pages follow, and forms that they checked. They outlive a reload of the config. */
+export function openFollowedActs() {
+  return { acts: keptForVisitors<Deed>(), drafts: keptForVisitors<Draft>() };
+}
+
+const nothingKnown = { version: 0, behind: 0, state: '', flash: '' as const };
 
 /** The files that pages load, and their types. They hold nothing of the config. */
 const files = [
@@ -72,7 +69,7 @@ export function servedPages(options: PageOptions): ServedPages {
 }
 
 function addRoutes(server: FastifyInstance, options: PageOptions, at: PageServer): void {
-  const { settings, clock, program, deeds = openDeeds() } = options;
+  const { settings, clock, program, editing = null, deeds: kept = openFollowedActs() } = options;
   const { access } = at;
   const watched = watchSinks([...settings.connectors.values()], clock);
   server.addHook('onClose', async () => await watched[Symbol.asyncDispose]());
@@ -81,29 +78,38 @@ function addRoutes(server: FastifyInstance, options: PageOptions, at: PageServer
   const following = { settings, watched, clock, program, signal: closing.signal };
   const targets = watchTargets(settings, following);
   const beganAt = clock.now().toString(36);
-  const flashes = new WeakMap<FastifyRequest, { readonly flash: SafeHtml; readonly state: string }>();
+  const known = new WeakMap<FastifyRequest, Awaited<ReturnType<typeof knownAtFirst>>>();
   const liveState = (version: number, ofFlash: string): string => `${beganAt}.${version}.${ofFlash}`;
   const world = (request: FastifyRequest): PageWorld => {
     const asked = new URL(`http://here${request.url}`);
     const { did } = flashQuery.parse(request.query);
-    const { flash = '', state = '' } = flashes.get(request) ?? {};
+    const { flash, state, version, behind } = known.get(request) ?? nothingKnown;
     asked.searchParams.delete('did');
     return {
       nowMs: clock.now(),
-      behindTargets: targets.behind(clock.now()),
+      behindTargets: behind,
       config: settings.file,
       program,
       links: at.links,
       visitor: access.visitorOf(request),
       problem: at.problem(),
       here: `${asked.pathname.slice(1) || './'}${asked.search}`,
+      canType: editing !== null && isSealed(request) && canStoreSecrets(settings),
       formToken: access.formToken(request),
       flash,
-      live: () => new URLSearchParams({ at: liveState(watched.version(), state), did }).toString(),
+      live: () => new URLSearchParams({ at: liveState(version, state), did }).toString(),
     };
   };
   const deedOf = (request: FastifyRequest) =>
-    deeds.find(flashQuery.parse(request.query).did, access.formToken(request), clock.now());
+    kept.acts.find(flashQuery.parse(request.query).did, access.formToken(request), clock.now());
+  /** Noted before a page reads anything: what changes while it is drawn is a change after it. */
+  const knownAtFirst = async (request: FastifyRequest) => {
+    const [{ version }, judged] = await Promise.all([watched.overviews(), targets.glance(clock.now())]);
+    const deed = deedOf(request);
+    const state = deed === null ? '' : await flashState(deed, following);
+    const flash = deed === null ? ('' as const) : await flashOf(deed, rootOf(request), following);
+    return { version, behind: judged.filter(({ isBehind }) => isBehind).length, state, flash };
+  };
   openRoutes(server, { ...at, world });
   server.register(async (pages) => {
     pages.addHook('onRequest', async (request, reply) => {
@@ -112,13 +118,12 @@ function addRoutes(server: FastifyInstance, options: PageOptions, at: PageServer
       return verdict === 'right' ? undefined : refuse(request, reply, verdict, { ...at, world });
     });
     pages.addHook('preHandler', async (request) => {
-      const deed = request.routeOptions.url === '/live' ? null : deedOf(request);
-      if (deed === null) return;
-      const state = await flashState(deed, following);
-      flashes.set(request, { flash: await flashOf(deed, rootOf(request), following), state });
+      const isPage = !/^\/(live|board)\b/.test(request.routeOptions.url ?? '');
+      if (isPage) known.set(request, await knownAtFirst(request));
     });
     pageRoutes(pages, { ...following, targets, world });
     liveRoute(pages, {
+      clock,
       look: async () => await watched.overviews(),
       stateOf: async (request, { version }) => {
         const deed = deedOf(request);
@@ -127,9 +132,9 @@ function addRoutes(server: FastifyInstance, options: PageOptions, at: PageServer
       mayRead: (request) => access.verdict(request) === 'right',
     });
     if (at.board !== null) pages.register(at.board, { prefix: '/board' });
-    const acting = { ...following, editing: options.editing ?? null, access, world, deeds, log: at.log };
+    const acting = { ...following, editing, access, world, deeds: kept.acts, log: at.log };
     actRoutes(pages, acting);
-    addConnectorRoutes(pages, acting);
+    addConnectorRoutes(pages, { ...acting, drafts: kept.drafts });
     // 404 for what does not exist, 503 for a sink or target that cannot be read.
     pages.setErrorHandler(async (error, request, reply) => {
       if (!(error instanceof SyncError)) throw error;
@@ -211,7 +216,11 @@ function pageRoutes(
     return await targetPage(settings, target, how, (await watched.overviews()).overviews, now);
   });
   show('/data', async ({ query }, now, reply) => {
-    const { connector } = textQuery.parse(query);
+    const { connector, rows } = textQuery.parse(query);
+    if (rows === 'refused') {
+      const some = connector === '' ? connectors : [connectorNamed(settings, connector)];
+      return await refusedPage(settings, some, now);
+    }
     if (connector === '') return dataListPage(settings, (await watched.overviews()).overviews, now);
     const { name, entity } = await firstEntity(connectorNamed(settings, connector));
     return reply.redirect(`data/${name}/${entity}`, 303);
@@ -342,5 +351,11 @@ const connectorQuery = z.object({
   show: param.oneOf(eventKinds),
 });
 const flashQuery = z.object({ did: param.text });
-const textQuery = z.object({ log: param.text, connector: param.text, whole: param.text, find: param.text });
+const textQuery = z.object({
+  log: param.text,
+  connector: param.text,
+  rows: param.text,
+  whole: param.text,
+  find: param.text,
+});
 const pathParams = z.object({ name: z.string().max(200), entity: z.string().max(200).default('') });

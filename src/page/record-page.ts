@@ -10,7 +10,11 @@ import type { LocalSettings } from '../settings/settings.ts';
 import type { RowVersion } from '../sinks/readings.ts';
 import { count, counted, printable, printableWithin } from '../telemetry/format.ts';
 import { explanationFacts, purgedText } from '../wording/connector-text.ts';
-import { actLink, facts, moment, type PageWorld, state } from './layout.ts';
+import { actLink } from './act-links.ts';
+import type { PageWorld } from './layout.ts';
+import { facts } from './page-parts.ts';
+import { state } from './page-states.ts';
+import { moment } from './page-times.ts';
 
 type OpenRecord = Awaited<ReturnType<typeof readRecord>>;
 type Values = ReadonlyMap<string, JsonValue>;

@@ -27,35 +27,14 @@ import {
   runReason,
   runTable,
 } from '../wording/run-report-table.ts';
-import {
-  actLink,
-  callout,
-  chips,
-  crumbs,
-  facts,
-  head,
-  hiddenFields,
-  joined,
-  maySeeValues,
-  moment,
-  momentText,
-  page,
-  type PageWorld,
-  param,
-  reasonCell,
-  runLook,
-  runState,
-  searchBox,
-  searchOf,
-  second,
-  span,
-  state,
-  type StateLook,
-  stats,
-  table,
-  type TableColumn,
-  textLines,
-} from './layout.ts';
+import { actLink } from './act-links.ts';
+import { maySeeValues, page, type PageWorld } from './layout.ts';
+import { hiddenFields, param, searchBox, searchOf } from './page-forms.ts';
+import { callout, chips, crumbs, facts, head, joined } from './page-parts.ts';
+import { reasonCell, stats, textLines, unreadableSinks } from './page-parts.ts';
+import { runLook, runState, state, type StateLook } from './page-states.ts';
+import { type Column, table } from './page-tables.ts';
+import { moment, momentText, second, span } from './page-times.ts';
 
 const root = '../';
 
@@ -67,7 +46,7 @@ export function runPage(data: RunDetails, onlyWarnings: boolean, world: PageWorl
   const at = moment(startedAt, world.nowMs);
   const rows = report === null ? runningEntities(data) : endedEntities(report, data);
   const entities = html`<h2>What ${isRunning ? 'is' : 'was'} read</h2>
-    ${table('What was read', entityColumns, rows)}`;
+    ${table('What was read', entityColumns(data), rows, { name: ({ entity }) => depthLook(entity, data) })}`;
   const links = [
     [root, 'Connectors'],
     [`${root}connectors/${connector}`, connector],
@@ -95,7 +74,7 @@ function factsOf({ run, journal, isLost }: RunDetails, { nowMs }: PageWorld): Sa
   const read =
     report &&
     `${count(recordsRead(report))} read, ${count(rowsWritten(report))} written${deleted === 0 ? '' : `, ${count(deleted)} deleted`}`;
-  return joined([kind === 'sync' ? [] : kind, by ?? [], took, read ?? []].flat(), ' · ');
+  return joined([kind === 'sync' ? '' : kind, by ?? '', took, read ?? ''], ' · ');
 }
 
 function actsOf({ run, connector, isLost }: RunDetails, world: PageWorld): SafeHtml | '' {
@@ -170,35 +149,38 @@ function slowSection(data: RunDetails): SafeHtml | '' {
 
 // --- What was read
 
-const entityColumns: readonly TableColumn[] = [
-  'Entity',
-  'Completeness',
-  ['Read', 'num'],
-  ...numberTitles('num o', ['New', 'Changed', 'Deleted', 'Requests']),
-  ['Note', 'o cut soft'],
-];
-
 type Word = readonly [StateLook, string];
 
-function entityRow(
-  entity: string,
-  word: Word,
-  numbers: readonly (number | null)[],
-  note: SafeHtml | string,
-  { connector, run: { connector: name } }: RunDetails,
-) {
-  const entities = new Map<string, { readonly parents: readonly string[] }>(connector?.entities);
-  const above = (of: string): string | undefined => entities.get(of)?.parents[0];
-  const parent = above(entity);
-  const depth = parent === undefined ? 0 : above(parent) === undefined ? 1 : 2;
-  const link = html`<a href="${root}data/${name}/${entity}">${entity}</a>`;
-  const cells = numbers.map((number) => (number === null ? '' : count(number)));
-  return { cells: [link, state(...word), ...cells, note], nameLook: depth === 0 ? '' : `in${depth}` };
+/** An entity of a run. Null: the number is not known. */
+type ReadEntity = ReturnType<typeof endedEntities | typeof runningEntities>[number];
+
+function entityColumns({ run: { connector } }: RunDetails): readonly Column<ReadEntity>[] {
+  const number = (title: string, at: number, look = 'num o') =>
+    [
+      title,
+      ({ numbers }: ReadEntity) => {
+        const found = numbers[at] ?? null;
+        return found === null ? '' : count(found);
+      },
+      look,
+    ] as const;
+  return [
+    ['Entity', ({ entity }) => html`<a href="${root}data/${connector}/${entity}">${entity}</a>`],
+    ['Completeness', ({ word }) => state(...word)],
+    number('Read', 0, 'num'),
+    number('New', 1),
+    number('Changed', 2),
+    number('Deleted', 3),
+    number('Requests', 4),
+    ['Note', ({ note }) => note, 'o cut soft'],
+  ];
 }
 
-/** Columns of one look. */
-function numberTitles(look: string, titles: readonly string[]) {
-  return titles.map((title) => [title, look] as const);
+function depthLook(entity: string, { connector }: RunDetails): string {
+  const entities = new Map<string, { readonly parents: readonly string[] }>(connector?.entities);
+  const parent = entities.get(entity)?.parents[0];
+  if (parent === undefined) return '';
+  return entities.get(parent)?.parents[0] === undefined ? 'in1' : 'in2';
 }
 
 function requestsFor(entity: string, journal: RunJournal | null): number | null {
@@ -211,8 +193,7 @@ function endedEntities(report: RunReport, data: RunDetails) {
     const { entity, counts, deleted, pages } = one;
     const requests = requestsFor(entity, data.journal) ?? pages;
     const numbers = [counts.fetched, counts.inserted, counts.updated, deleted, requests];
-    const note = printable(notes.get(entity) ?? '');
-    return entityRow(entity, wordOf(one, report, requests), numbers, note, data);
+    return { entity, word: wordOf(one, report, requests), numbers, note: printable(notes.get(entity) ?? '') };
   });
 }
 
@@ -236,7 +217,7 @@ function runningEntities(data: RunDetails) {
       const word: Word = isOpen ? open : isBegun ? ended : ['idle', 'Not started'];
       const note = isOpen && !data.isLost ? bar(entity, rows, expected) : '';
       const numbers = [rows, inserted, updated, null, requestsFor(entity, data.journal)];
-      return entityRow(entity, word, numbers, note, data);
+      return { entity, word, numbers, note };
     },
   );
 }
@@ -284,11 +265,12 @@ function requestSection(journal: RunJournal): SafeHtml | '' {
       ['All', html`${count(sums.all)} <small>${sums.checks === 0 ? '' : checks}</small>`],
       ['Answered 2xx', count(sums.answered)],
       ['Asked to wait (429)', html`${count(sums.throttled)} <small>${waited}</small>`],
-      ...(sums.notThere === 0
-        ? []
-        : [['Not there (404)', html`${count(sums.notThere)} <small>confirmed deleted</small>`] as const]),
+      [
+        'Not there (404)',
+        sums.notThere === 0 ? null : html`${count(sums.notThere)} <small>confirmed deleted</small>`,
+      ],
       [`Refused${which}`, count(sums.refused)],
-      ...(sums.broken === 0 ? [] : [['No answer or 5xx', count(sums.broken)] as const]),
+      ['No answer or 5xx', sums.broken === 0 ? null : count(sums.broken)],
       [
         'Median time',
         html`${count(Math.round(sums.medianMs))} <small>ms, slowest ${duration(sums.slowestMs)}</small>`,
@@ -298,7 +280,6 @@ function requestSection(journal: RunJournal): SafeHtml | '' {
 
 const mostWaits = 30;
 const waitNames = ['API', 'Limits', 'Sink'] as const;
-const waitColumns = ['Entity', ...numberTitles('num', waitNames), ['Mostly', 'o cut soft']] as const;
 
 /** Time by entity, the slowest first. */
 function waitSection(journal: RunJournal): SafeHtml | '' {
@@ -309,17 +290,19 @@ function waitSection(journal: RunJournal): SafeHtml | '' {
     .toSorted((one, other) => Math.max(...other.ms) - Math.max(...one.ms))
     .slice(0, mostWaits);
   if (shown.length === 0) return '';
-  const rows = shown.map(({ entity, ms }) => [
-    entity === '' ? 'checks' : entity,
-    ...ms.map((one) => (one < 1 ? '0' : duration(one))),
-    waitNames[ms.indexOf(Math.max(...ms))] ?? '',
-  ]);
+  const columns: readonly Column<(typeof shown)[number]>[] = [
+    ['Entity', ({ entity }) => (entity === '' ? 'checks' : entity)],
+    ...waitNames.map((name, at): Column<(typeof shown)[number]> => {
+      return [name, ({ ms }) => (ms[at] === undefined || ms[at] < 1 ? '0' : duration(ms[at])), 'num'];
+    }),
+    ['Mostly', ({ ms }) => waitNames[ms.indexOf(Math.max(...ms))] ?? '', 'o cut soft'],
+  ];
   return html`<h2>Where the time went</h2>
     <p class="soft">
       Requests and commits run beside each other: together they may have taken longer than the run.
       ${pausedMs === 0 ? '' : `Limits: ${duration(pausedMs)} as the service asked, ${duration(pacedMs)} by the program’s own limit.`}
     </p>
-    ${table('Where the time went', waitColumns, rows)}`;
+    ${table('Where the time went', columns, shown)}`;
 }
 
 type LogLine = RunJournal['lines'][number];
@@ -374,14 +357,6 @@ function requestLine(
 export const runsQuery = z.object({ q: param.text, state: param.oneOf(runGroupNames), before: param.text });
 type RunsQuery = z.output<typeof runsQuery>;
 
-const runColumns: readonly TableColumn[] = [
-  'Started',
-  'Result',
-  'Connector',
-  ['Why', 'cut o'],
-  ...numberTitles('num o', ['Read', 'Written', 'Deleted', 'Took']),
-];
-
 /** Runs of all connectors, newest first. */
 export function runsPage(
   { query, runs, older, inDay, unreadable }: Awaited<ReturnType<typeof listRuns>>,
@@ -395,8 +370,7 @@ export function runsPage(
   const results = [[null, all] as const, ...inDay].map(
     ([of, number]) => [address({ state: of }), groupTitle(of), of === query.state, number] as const,
   );
-  const rows = runs.map((run) => runRow(run, world));
-  const sums = ended.map(([of, number]) => `${count(number)} ${of === 'ok' ? 'OK' : of}`).toReversed();
+  const sums = ended.map(([of, number]) => `${count(number)} ${of === 'ok' ? 'done' : of}`).toReversed();
   const main = html`${head(heading, sums.join(' · '))}
     <div class="toolbar">
       ${chips('By result', results)}
@@ -405,11 +379,8 @@ export function runsPage(
         ${searchBox('q', 'Connector contains', { value: query.q, placeholder: 'Connector', size: '14' })}
       </form>
     </div>
-    ${unreadable.map(
-      ({ sink, problem }) =>
-        html`<p class="callout bad">Sink ${sink.name} cannot be read: ${printable(problem)}</p>`,
-    )}
-    ${rows.length === 0 ? html`<p>There are no such runs.</p>` : table('Runs', runColumns, rows, 'go')}
+    ${unreadableSinks(unreadable.map(({ sink, problem }) => `Sink ${sink.name} cannot be read: ${problem}`))}
+    ${runs.length === 0 ? html`<p>There are no such runs.</p>` : table('Runs', runColumns(world), runs, { look: 'go', nameAt: 2 })}
     ${older === null ? '' : html`<p class="after"><a href="${address({ before: older })}">Show older</a></p>`}`;
   return page({ title: heading, root: './', at: 'runs', main }, world);
 }
@@ -418,34 +389,40 @@ function groupTitle(of: RunsQuery['state']): string {
   return of === null ? 'All' : of === 'incomplete' ? 'Incomplete' : runLook(runGroups[of][0])[1];
 }
 
-function runRow(run: RunSummary, { nowMs }: PageWorld) {
-  const { report, startedAt, connector } = run;
-  const isToday = startedAt.slice(0, 10) === instant(nowMs).slice(0, 10);
-  const reason = runReason(run, (at) => momentText(at, nowMs));
-  const complete = report?.entities.filter(({ completeness }) => completeness === 'complete').length ?? 0;
-  const fine = report === null ? '' : `${counted(complete, 'entity', 'entities')} complete`;
-  const text = printableWithin(
-    reason === null
-      ? fine
-      : reason
-          .slice(0, 2)
-          .filter((one) => one !== '')
-          .join(': '),
-    200,
-  );
-  const ms = runMs(run);
-  const cells = [
-    isToday ? second(startedAt) : moment(startedAt, nowMs),
-    runState(run.state),
-    html`<a href="runs/${run.run}">${connector}</a>
-      <span class="phone"
-        >${joined([...(ms === null ? [] : [duration(ms)]), ...(text === '' ? [] : [text])])}</span
-      >`,
-    reasonCell(text, reason === null),
-    ...(report === null
-      ? ['', '', '']
-      : [recordsRead(report), rowsWritten(report), rowsDeleted(report)].map(count)),
-    ms === null ? '' : duration(ms),
+function runColumns({ nowMs }: PageWorld): readonly Column<RunSummary>[] {
+  const took = (run: RunSummary): string => {
+    const ms = runMs(run);
+    return ms === null ? '' : duration(ms);
+  };
+  const why = (run: RunSummary): string => whyText(run, nowMs);
+  const sum = (title: string, of: (report: RunReport) => number): Column<RunSummary> => {
+    return [title, ({ report }) => (report === null ? '' : count(of(report))), 'num o'];
+  };
+  const isToday = (at: string): boolean => at.slice(0, 10) === instant(nowMs).slice(0, 10);
+  return [
+    ['Started', ({ startedAt: at }) => (isToday(at) ? second(at) : moment(at, nowMs))],
+    ['Result', (run) => runState(run.state)],
+    [
+      'Connector',
+      (run) =>
+        html`<a href="runs/${run.run}">${run.connector}</a>
+          <span class="phone">${[took(run), why(run)].filter((text) => text !== '').join(', ')}</span>`,
+    ],
+    ['Why', (run) => reasonCell(why(run), runReason(run, String) === null), 'cut o'],
+    sum('Read', recordsRead),
+    sum('Written', rowsWritten),
+    sum('Deleted', rowsDeleted),
+    ['Took', took, 'num o'],
   ];
-  return { cells, nameAt: 2 };
+}
+
+/** Why a run did not do all of its work, or how much it did. */
+function whyText(run: RunSummary, nowMs: number): string {
+  const reason = runReason(run, (at) => momentText(at, nowMs));
+  const complete = run.report?.entities.filter(({ completeness }) => completeness === 'complete').length;
+  if (reason !== null) {
+    const [what, why] = reason;
+    return printableWithin(why === '' ? what : `${what}: ${why}`, 200);
+  }
+  return complete === undefined ? '' : `${counted(complete, 'entity', 'entities')} complete`;
 }

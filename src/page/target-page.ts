@@ -12,8 +12,12 @@ import { isStillPublished } from '../settings/choices.ts';
 import { checkTargets } from '../settings/load-settings.ts';
 import type { LocalSettings, PublishSettings } from '../settings/settings.ts';
 import { count, counted, printable, printableWithin } from '../telemetry/format.ts';
-import { actLink, age, callout, crumbs, facts, head, moment, page, state, table } from './layout.ts';
-import { type PageWorld, span, type StateLook, type TableColumn, textLines } from './layout.ts';
+import { actLink } from './act-links.ts';
+import { page, type PageWorld } from './layout.ts';
+import { callout, crumbs, facts, head, needs, textLines } from './page-parts.ts';
+import { state, type StateLook } from './page-states.ts';
+import { type Column, table } from './page-tables.ts';
+import { age, moment, momentText, span } from './page-times.ts';
 import { troubleReason } from './trouble-text.ts';
 
 /** A target that does not answer keeps the list waiting no longer; before its first answer three times as long. */
@@ -68,18 +72,14 @@ export function watchTargets(settings: LocalSettings, how: OpenTarget) {
     states: async () => await askAll(askedEveryMs, listWithinMs),
     /** For pages about something else: up to a minute old, and late answers are left to the next page. */
     glance: async (nowMs: number) => judgedTargets(await askAll(glancedEveryMs, glanceWithinMs), nowMs),
-    /** Number of targets that are behind, as far as they were asked. */
-    behind: (nowMs: number): number => {
-      const known = targets.map((target) => ({ target, status: last.get(target.name) ?? null }));
-      return judgedTargets(known, nowMs).filter(({ isBehind }) => isBehind).length;
-    },
   };
 }
 
+type Judged = Pick<Asked, 'status'> & { readonly target: Pick<PublishSettings, 'when'> };
 type Judgement = readonly [look: StateLook, word: string, why: string];
 
 /** The state of a target in a word, and what stands in the way, or when it is published. */
-function judge({ target: { when }, status }: Asked, nowMs: number): Judgement {
+function judge({ target: { when }, status }: Judged, nowMs: number): Judgement {
   const whenText = whenTextOf(when);
   if (status === null) return ['idle', 'No answer', 'It does not answer; the page is read again by itself.'];
   if (typeof status === 'string') return ['bad', 'Not reached', firstSentence(status)];
@@ -94,11 +94,17 @@ function judge({ target: { when }, status }: Asked, nowMs: number): Judgement {
   if (isUpToDate) return ['ok', 'Up to date', whenText];
   const names = heldBack.map(({ connector, entity }) => `${connector}/${entity}`);
   const waits = names.length === 0 ? '' : `; ${firstNames(names, 3)} wait to be read again`;
-  const oldMs = nowMs - Date.parse(newest.manifest.createdAt);
-  if (when.kind !== 'every' || oldMs <= when.everyMs + graceMs) {
-    return ['idle', 'Changes wait', `${whenText}${waits}`];
-  }
-  return ['warn late', 'Late', `${whenText}, and nothing was published for ${span(oldMs)}${waits}`];
+  const since = lateSince({ target: { when }, status }, nowMs);
+  if (since === null) return ['idle', 'Changes wait', `${whenText}${waits}`];
+  return ['warn late', 'Late', `since ${momentText(since, nowMs)}; promised ${whenText}${waits}`];
+}
+
+/** Since when readers wait for longer than they were promised; null: they do not, or no time is promised. */
+function lateSince({ target: { when }, status }: Judged, nowMs: number): number | null {
+  const state = typeof status === 'string' ? null : status;
+  if (when.kind !== 'every' || !state?.newest || state.isUpToDate) return null;
+  const dueMs = Date.parse(state.newest.manifest.createdAt) + when.everyMs;
+  return nowMs > dueMs + graceMs ? dueMs : null;
 }
 
 /** The problem; what to do about it stands on the target's page. */
@@ -139,62 +145,54 @@ export function targetsPage(asked: readonly Asked[], overviews: Overviews, world
       : behind.length === 0
         ? `${targets}, nothing in the way`
         : `${count(behind.length)} of ${targets} ${behind.length === 1 ? 'is' : 'are'} behind`;
-  const rows = [...behind, ...all.filter(({ isBehind }) => !isBehind)].map(
-    ({ target: { type, when, connectors }, name, manifest, shown, publish, isBehind }) => {
-      const newest = manifest && html`${age(manifest.createdAt, nowMs)} <span class="soft">ago</span>`;
-      return {
-        nameLook: 'wrap',
-        cells: [
-          html`${name} <span class="soft o o2">${type}</span>`,
-          shown,
-          html`<span class="soft">${whenTextOf(when)}</span>`,
-          newest ?? html`<span class="soft">none</span>`,
-          manifest === null ? '' : age(oldestOf(manifest)?.asOf ?? null, nowMs, '–'),
-          count(connectors.reduce((sum, one) => sum + (overviewOf(overviews, one)?.rows ?? 0), 0)),
-          isBehind ? '' : publish,
-        ],
-      };
-    },
-  );
+  const columns: readonly Column<(typeof all)[number]>[] = [
+    ['Target', ({ name, target }) => html`${name} <span class="soft o o2">${target.type}</span>`],
+    ['State', ({ shown }) => shown],
+    ['Published', ({ target }) => html`<span class="soft">${whenTextOf(target.when)}</span>`, 'o'],
+    [
+      'Newest',
+      ({ manifest }) =>
+        manifest === null
+          ? html`<span class="soft">none</span>`
+          : html`${age(manifest.createdAt, nowMs)} <span class="soft">ago</span>`,
+      'num o',
+    ],
+    [
+      'Data age',
+      ({ manifest }) => (manifest && age(oldestOf(manifest)?.asOf ?? null, nowMs, '–')) || '',
+      'num',
+    ],
+    ['Rows', ({ target }) => count(rowsOf(target, overviews)), 'num o o2'],
+    [html`<span class="unseen">Act</span>`, ({ isBehind, publish }) => (isBehind ? '' : publish), 'num o'],
+  ];
+  const rows = [...behind, ...all.filter(({ isBehind }) => !isBehind)];
   const main = html`${head(answer, 'A publication holds all entities as of one moment, deletes included. Readers see the old one until the new one is whole.')}
   ${
     behind.length === 0
       ? ''
-      : html`<ul class="panel needs" aria-label="What stands in the way">
-          ${behind.map(
-            ({ name, shown, why, publish }) =>
-              html`<li>
-                ${shown}${name}
-                <p>${why}</p>
-                ${publish}
-              </li>`,
-          )}
-        </ul>`
+      : needs(
+          behind.map(({ shown, name, why, publish }) => [shown, name, why, publish]),
+          'What stands in the way',
+        )
   }
   ${
     all.length === 0
       ? html`<p>
           Name a target under <code>publish</code> in the config: a folder, a bucket, or a database.
         </p>`
-      : table('Targets', listColumns, rows, 'go')
+      : table('Targets', columns, rows, { look: 'go', name: () => 'wrap' })
   }`;
   const title = `${behind.length > 0 ? `(${behind.length}) ` : ''}Targets`;
   return page({ title, root: './', at: 'targets', main }, world);
 }
 
-const listColumns: readonly TableColumn[] = [
-  'Target',
-  'State',
-  ['Published', 'o'],
-  ['Newest', 'num o'],
-  ['Data age', 'num'],
-  ['Rows', 'num o o2'],
-  [html`<span class="unseen">Act</span>`, 'num o'],
-];
+function rowsOf({ connectors }: PublishSettings, overviews: Overviews): number {
+  return connectors.reduce((sum, one) => sum + (overviewOf(overviews, one)?.rows ?? 0), 0);
+}
 
 const publishAct = ['publish-now', 'Publish now…'] as const;
 
-function newestOf({ status }: Asked) {
+function newestOf({ status }: Judged) {
   return status === null || typeof status === 'string' ? null : (status.newest?.manifest ?? null);
 }
 
@@ -253,12 +251,20 @@ export async function targetPage(
   const [look, word, why] = judge({ target, status }, nowMs);
   const number = manifest === null ? '' : `no. ${manifest.publication}`;
   const at = manifest === null ? '' : moment(manifest.createdAt, nowMs);
+  const since = lateSince({ target, status }, nowMs);
+  const isInTheWay = refusal !== null || heldBack.length > 0 || since !== null;
+  const heading = refusal !== null ? 'It is not published' : heldBack.length > 0 ? 'Held back' : 'Late';
+  // Not offered where it would be refused.
+  const publish = (on: 'primary' | ''): SafeHtml | '' =>
+    look === 'bad' ? '' : actLink(world, '../', publishAct, { target: name }, on);
   const inTheWay = callout(
     look === 'bad' ? 'bad' : 'warn',
     'What stands in the way',
-    html`<h2>${refusal === null ? 'Held back' : 'It is not published'}</h2>
+    html`<h2>${heading}</h2>
       ${textLines(refusal === null ? heldBackTexts(heldBack) : refusal.message.split('\n'))}
+      ${since === null ? '' : html`<p>Late since ${moment(since, nowMs)}: promised ${whenTextOf(when)}.</p>`}
       ${manifest === null ? '' : html`<p>Readers keep publication ${number} of ${at}.</p>`}`,
+    publish('primary'),
   );
   const main = html`${crumbs([['../targets', 'Targets']], name)}
   ${head(
@@ -266,9 +272,9 @@ export async function targetPage(
     html`${type}, of
     ${connectors.slice(0, 20).map((one, index) => html`${index === 0 ? '' : ', '}<a href="../connectors/${one.name}">${one.name}</a>`)},
     published ${whenTextOf(when)}`,
-    look === 'bad' ? '' : actLink(world, '../', publishAct, { target: name }),
+    isInTheWay ? '' : publish(''),
   )}
-  ${refusal === null && heldBack.length === 0 ? '' : inTheWay}
+  ${isInTheWay ? inTheWay : ''}
   ${facts([
     [
       'Newest publication',
@@ -291,27 +297,31 @@ function publishedTables(
   last: readonly Manifest[],
   nowMs: number,
 ): SafeHtml {
-  const changes = ['Added or changed', 'Deleted'].map((title) => [title, 'num'] as const);
+  const ofEntities: readonly Column<Manifest['entities'][number]>[] = [
+    ['Entity', ({ connector, entity }) => `${connector}/${entity}`],
+    ['Data age', ({ asOf }) => age(asOf, nowMs), 'num'],
+    ['Added or changed', ({ upserts }) => count(upserts), 'num'],
+    ['Deleted', ({ deletes }) => count(deletes), 'num'],
+    [
+      'Note',
+      (one) =>
+        html`<span class="soft">${isStillPublished(target, one) ? '' : 'no longer in the config'}</span>`,
+      'cut o',
+    ],
+  ];
   const sum = (of: Manifest, what: 'upserts' | 'deletes'): string =>
     count(of.entities.reduce((all, one) => all + one[what], 0));
-  const ofEntities = entities.map((one) => [
-    `${one.connector}/${one.entity}`,
-    age(one.asOf, nowMs),
-    count(one.upserts),
-    count(one.deletes),
-    html`<span class="soft">${isStillPublished(target, one) ? '' : 'no longer in the config'}</span>`,
-  ]);
-  const ofPublications = last.map((one) => [
-    `no. ${one.publication}`,
-    moment(one.createdAt, nowMs),
-    sum(one, 'upserts'),
-    sum(one, 'deletes'),
-    html`<span class="soft">${printable(one.by.host)}</span>`,
-  ]);
+  const ofPublications: readonly Column<Manifest>[] = [
+    ['Publication', ({ publication }) => `no. ${publication}`],
+    ['When', ({ createdAt }) => moment(createdAt, nowMs)],
+    ['Added or changed', (one) => sum(one, 'upserts'), 'num'],
+    ['Deleted', (one) => sum(one, 'deletes'), 'num'],
+    ['By', ({ by }) => html`<span class="soft">${printable(by.host)}</span>`, 'o cut'],
+  ];
   return html`<h2>Entities of the newest publication</h2>
-    ${table('Entities', ['Entity', ['Data age', 'num'], ...changes, ['Note', 'cut o']], ofEntities)}
+    ${table('Entities', ofEntities, entities)}
     <h2>Last publications</h2>
-    ${table('Last publications', ['Publication', 'When', ...changes, ['By', 'o cut']], ofPublications)}`;
+    ${table('Last publications', ofPublications, last)}`;
 }
 
 const whenTexts = { 'after-sync': 'after each sync', 'by-hand': 'by hand' } as const;

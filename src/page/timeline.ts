@@ -6,7 +6,10 @@ import { grouped } from '../core/grouped.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
 import type { RunSummary } from '../sinks/ledger-reader.ts';
 import { count, counted, duration, printable, printableWithin } from '../telemetry/format.ts';
-import { chips, dayTitle, joined, list, minute, runState, searchOf, state } from './layout.ts';
+import { searchOf } from './page-forms.ts';
+import { chips, joined, list } from './page-parts.ts';
+import { runState, state } from './page-states.ts';
+import { dayTitle, minute } from './page-times.ts';
 
 export const leastShown = 50;
 export const mostShown = 1000;
@@ -67,7 +70,7 @@ function foldedLines(events: readonly PastEvent[]): SafeHtml[] {
     const own = plain.map(eventLine);
     if (newest === undefined || oldest === undefined || plain.length < leastFolded) lines.push(...own);
     else {
-      const what = html`${counted(plain.length, 'more run')}, all OK, ${minute(oldest.at)} to
+      const what = html`${counted(plain.length, 'more run')}, all done, ${minute(oldest.at)} to
       ${minute(newest.at)}`;
       lines.push(
         html`<li>
@@ -129,15 +132,13 @@ function runText({ run: { run, report, kind }, who }: Of<'run'>): SafeHtml {
   const deleted = report === null ? 0 : rowsDeleted(report);
   const withheld = report === null ? 0 : rowsWithheld(report);
   const facts = [
-    ...(who === null ? [] : [`asked for by ${printable(who)}`]),
-    ...(report === null || failure !== null ? [] : [writtenText(rowsWritten(report), recordsRead(report))]),
-    ...(deleted === 0 ? [] : [`${count(deleted)} deleted`]),
-    ...(withheld === 0
-      ? []
-      : [`${counted(withheld, 'delete')} ${withheld === 1 ? 'waits' : 'wait'} for a person`]),
-    ...(failure === null ? [] : [printableWithin(failure.message, mostOfMessage)]),
+    who === null ? '' : `asked for by ${printable(who)}`,
+    report === null || failure !== null ? '' : writtenText(rowsWritten(report), recordsRead(report)),
+    deleted === 0 ? '' : `${count(deleted)} deleted`,
+    withheld === 0 ? '' : `${counted(withheld, 'delete')} ${withheld === 1 ? 'waits' : 'wait'} for a person`,
+    failure === null ? '' : printableWithin(failure.message, mostOfMessage),
   ];
-  return html`<a href="../runs/${run}">${runNames[kind]}</a>${facts.map((fact) => `, ${fact}`)}`;
+  return joined([html`<a href="../runs/${run}">${runNames[kind]}</a>`, ...facts]);
 }
 
 /** The page of the run has the whole message. */
@@ -163,10 +164,10 @@ function actText({ request: { who, action, detail, run, entities } }: Of<'act'>)
 
 function scopeText({ change: { run, isOtherDefinition, added, left, changed } }: Of<'scope'>): SafeHtml {
   const facts = [
-    ...(added.length === 0 ? [] : [html`reads ${codes(added)} too`]),
-    ...(left.length === 0 ? [] : [html`no longer reads ${codes(left)}`]),
-    ...(changed.length === 0 ? [] : [html`reads ${codes(changed)} with other parameters`]),
-    ...(isOtherDefinition ? [html`has another definition of its type`] : []),
+    added.length === 0 ? '' : html`reads ${codes(added)} too`,
+    left.length === 0 ? '' : html`no longer reads ${codes(left)}`,
+    changed.length === 0 ? '' : html`reads ${codes(changed)} with other parameters`,
+    isOtherDefinition ? 'has another definition of its type' : '',
   ];
   return html`<a href="../runs/${run}">The run</a> ${joined(facts, '; ')}`;
 }

@@ -1,13 +1,18 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
 import type { Trouble } from '../app/connector-health.ts';
 import { nextRunOf, type SignInState } from '../app/connector-states.ts';
-import type { KnownConnector } from '../app/listed-connectors.ts';
+import { keyFields } from '../app/config-edits.ts';
+import { type KnownConnector, recentRuns } from '../app/listed-connectors.ts';
+import type { Health } from '../core/health.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { RunFacts } from '../sinks/ledger-reader.ts';
 import { count, counted, duration, printable, printableWithin } from '../telemetry/format.ts';
 import { refusedText } from '../wording/connector-text.ts';
 import { answerIn, failureTexts } from '../wording/run-report-table.ts';
-import { actLink, type ActName, moment, momentText, type PageWorld, span } from './layout.ts';
+import { actLink, type ActName } from './act-links.ts';
+import type { PageWorld } from './layout.ts';
+import { healthState, runLook, state } from './page-states.ts';
+import { moment, momentText, span } from './page-times.ts';
 
 /* Why a connector has its health, in words for pages, and the one act that helps. */
 
@@ -76,7 +81,8 @@ export function helpingAct(
   root: string,
   look: '' | 'low' | 'primary',
 ) {
-  const act = acts[trouble.kind];
+  const hasKey = trouble.kind === 'credentials' && trouble.code === 'AUTH_FAILED' && world.canType;
+  const act = hasKey && keyFields(connector).length > 0 ? newKey : acts[trouble.kind];
   // Another run would stop at the same account.
   if (act === undefined || (trouble.kind === 'error' && trouble.code === 'IDENTITY_CHANGED')) return null;
   // No worker runs a paused connector.
@@ -84,6 +90,7 @@ export function helpingAct(
   return actLink(world, root, isLeft ? ['resume', 'Resume…'] : act, { connector: connector.name }, look);
 }
 
+const newKey = ['new-key', 'Give a new key…'] as const;
 const acts: Partial<Readonly<Record<Trouble['kind'], readonly [ActName, string]>>> = {
   withheld: ['allow-deletes', 'Review deletes…'],
   late: ['run-now', 'Run now'],
@@ -92,6 +99,32 @@ const acts: Partial<Readonly<Record<Trouble['kind'], readonly [ActName, string]>
   fields: ['mark-known', 'Mark as known'],
   paused: ['resume', 'Resume…'],
 };
+
+/** State of a connector that needs a person: its health or, where that is no problem, what is to be decided. */
+export function needState({ kind }: Trouble, health: Health): SafeHtml {
+  const isFine = health === 'ok' || health === 'running' || health === 'new';
+  return isFine ? state('warn part', decisions[kind] ?? 'Needs you') : healthState(health);
+}
+
+const decisions: Partial<Readonly<Record<Trouble['kind'], string>>> = {
+  fields: 'New fields',
+  quarantine: 'Refused',
+  'withheld-by-age': 'Too old',
+  purge: 'Purge',
+};
+
+/** ` (failed 7 times)`: the runs in a row, up to the newest, that ended alike and not well; empty for less than two. */
+export function timesText(runs: readonly RunFacts[], before: string, after: string): string {
+  const ended = runs.filter(({ kind, state: of }) => kind === 'sync' && of !== 'running');
+  const [newest] = ended;
+  if (newest === undefined || newest.state === 'ok') return '';
+  const other = ended.findIndex((one) => one.state !== newest.state);
+  const times = other === -1 ? ended.length : other;
+  if (times < 2) return '';
+  // Older runs are not read.
+  const atLeast = other === -1 && runs.length >= recentRuns ? 'at least ' : '';
+  return `${before}${runLook(newest.state)[1].toLowerCase()} ${atLeast}${times} times${after}`;
+}
 
 /** Marks names, commands and moments in texts: no character that `printable` leaves. */
 const mark = '\u0000';
@@ -113,7 +146,8 @@ interface Reason {
   readonly next?: string;
 }
 
-function reasonOf(trouble: Trouble, of: KnownConnector, { program, nowMs }: PageWorld): Reason {
+function reasonOf(trouble: Trouble, of: KnownConnector, world: PageWorld): Reason {
+  const { program, nowMs } = world;
   const { name } = of.connector;
   const command = (text: string): string => code(`${program} ${text}`);
   switch (trouble.kind) {
@@ -147,7 +181,7 @@ function reasonOf(trouble: Trouble, of: KnownConnector, { program, nowMs }: Page
     case 'error':
     case 'retried':
     case 'schema':
-      return aboutFailure(trouble, of, command(`schema diff ${name}`), nowMs);
+      return aboutFailure(trouble, of, command(`schema diff ${name}`), world);
     case 'sign-in':
       return aboutSignIn(trouble.signIn, command(`login ${name}`));
     case 'fields':
@@ -179,11 +213,11 @@ function aboutFailure(
   { kind, code, entities, message: detail = '' }: Extract<Trouble, { readonly code: unknown }>,
   { connector, overview, runs }: KnownConnector,
   diff: string,
-  nowMs: number,
+  { nowMs, canType }: PageWorld,
 ): Reason {
   const since = failedSince(runs);
   const part = entities === undefined ? '' : ` for ${codes(entities)}`;
-  const fails = `${part}${since === null ? '' : ` since ${at(since)}`}`;
+  const fails = `${part}${since === null ? '' : ` since ${at(since)}`}${timesText(runs, ', ', '')}`;
   const text = failureTexts[code] ?? '';
   switch (kind) {
     case 'schema':
@@ -197,7 +231,7 @@ function aboutFailure(
     case 'error':
       return { what: `Runs stop on an error${fails}`, short: printableWithin(detail, 100), detail };
     case 'credentials':
-      return { ...aboutCredentials(code, fails, detail), next: renewText(code, connector) };
+      return { ...aboutCredentials(code, fails, detail), next: renewText(code, connector, canType) };
   }
 }
 
@@ -212,11 +246,14 @@ function aboutCredentials(code: string, fails: string, message: string): Reason 
 }
 
 /** Advice that names the place that the credentials come from. */
-function renewText(errorCode: string, { address, keyPlaces, definition }: ConnectorSettings): string {
+function renewText(errorCode: string, connector: ConnectorSettings, canType: boolean): string {
+  const { address, keyPlaces, definition } = connector;
   if (errorCode === 'FORBIDDEN') return 'Grant it at the service, then check again.';
   if (address.kind !== 'direct') {
     return `Renew the connection of ${printable(definition.title)} in the API, then check again.`;
   }
+  const hasField = canType && keyFields(connector).length > 0;
+  if (hasField) return 'Type a new one here; it is checked before it is used.';
   const places = keyPlaces.map(
     ({ kind, name }) => `${kind === 'file' ? 'the file' : 'the variable'} ${code(name.replace(/^\.\//, ''))}`,
   );

@@ -153,16 +153,37 @@ export function rescheduledConnector(
   return entryEdit(options, name, (text) => withYamlMember(text, ['connectors', name, 'schedule'], schedule));
 }
 
+/**
+ * Refers to other places for some credentials of an existing connector. `references`: as its file of the config writes
+ * them. Throws as `addedConnector`.
+ */
+export function rekeyedConnector(
+  options: EditOptions,
+  name: string,
+  references: (file: string) => Readonly<Record<string, string>>,
+): ConfigEdit {
+  const { file, config } = writtenFile(options, name);
+  const own = config.files.find(({ yaml }) => path.resolve(yaml.file) === file)?.yaml.data;
+  const { credentials } = membersOf(membersOf(membersOf(own)['connectors'])[name]);
+  const all = { ...membersOf(credentials), ...references(file) };
+  return entryEdit(options, name, (text) => withYamlMember(text, ['connectors', name, 'credentials'], all));
+}
+
 /** Removes an existing connector from the config. Throws as `addedConnector`. */
 export function removedConnector(options: EditOptions, name: string): ConfigEdit {
   return entryEdit(options, name, (text) => withoutYamlEntry(text, 'connectors', name));
 }
 
 function entryEdit(options: EditOptions, name: string, edited: (text: string) => string | null): ConfigEdit {
-  const config = gatherConnectors(readWritten(options.file, undefined, options.env), options.env);
-  const file = path.resolve(String(config.placeOf(['connectors', name])[0]));
+  const { file } = writtenFile(options, name);
   const before = existingText(file);
   return checkedEdit(options, { file, before, after: edited(before ?? '') });
+}
+
+/** The file that has the connector, and the config as it is written. */
+function writtenFile({ file, env }: EditOptions, name: string) {
+  const config = gatherConnectors(readWritten(file, undefined, env), env);
+  return { config, file: path.resolve(String(config.placeOf(['connectors', name])[0])) };
 }
 
 function checkedEdit(

@@ -28,6 +28,7 @@ export type ActionName =
   | 'publish-now'
   | 'check'
   | 'mark-known'
+  | 'new-key'
   | 'copy-from'
   | 'copy-to'
   | 'copy-discarded'

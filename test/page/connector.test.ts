@@ -92,7 +92,7 @@ describe('the page of a connector', () => {
     expect(callout).toContain('the listing came back empty');
     expect(callout).toMatch(/See the rows$/);
     expect(body).toContain('href="../data/members/list_members?rows=missing"');
-    expect(events(body)[0]).toMatch(/^OK Run .* 23 deletes wait for a person/);
+    expect(events(body)[0]).toMatch(/^Done Run .* 23 deletes wait for a person/);
     expect(body.indexOf('23 rows')).toBeLessThan(body.indexOf('Data age'));
     const [lists, members] = table(body, 'Entities');
     expect(lists).toMatch(/^lists Complete 2 4\d min 2 new$/);
@@ -155,7 +155,7 @@ describe('the page of a connector', () => {
     expect(events(await page('leads')).join('\n')).toMatch(/^Fields New field automations\.segment <script/m);
     const people = events(await page('crm?show=people'));
     expect(people.join('\n')).toMatch(/^Person \S+@\S+ read everything again of it Show the run$/);
-    expect(events(await page('archive?show=runs')).every((line) => line.startsWith('OK Run '))).toBe(true);
+    expect(events(await page('archive?show=runs')).every((line) => line.startsWith('Done Run '))).toBe(true);
     expect(await page('archive?show=settings')).toContain('Nothing of this kind.');
     expect(events(await page('archive?show=nope'))).toEqual(paused);
   });
@@ -163,7 +163,7 @@ describe('the page of a connector', () => {
   it('folds runs in a row that ended well, but for the newest', async () => {
     const body = await page('newsletter?show=runs');
     const folded = /<details>[\s\S]*?<\/details>/.exec(body)?.[0] ?? '';
-    expect(textOf(folded)).toMatch(/^5 more runs, all OK, [\d:]{5} to [\d:]{5} /);
+    expect(textOf(folded)).toMatch(/^5 more runs, all done, [\d:]{5} to [\d:]{5} /);
     const left = (await world.runsOf('newsletter')).filter((run) => folded.includes(`../runs/${run}"`));
     expect(left).toEqual((await world.runsOf('newsletter')).slice(2));
   });
@@ -337,7 +337,7 @@ describe('bars', () => {
   it('draw the newest run on the right, a link for each or a path for each outcome', () => {
     const runs = [run('r3', 'failed', 250), run('r2', 'ok', 1_000), run('r1', 'ok', 1_000)];
     const links = String(runBars(runs, shape, nowMs, '../'));
-    expect(links).toContain('aria-label="Last 3 runs: 1 failed, 2 OK"');
+    expect(links).toContain('aria-label="Last 3 runs: 1 failed, 2 done"');
     expect(links).toMatch(/href="\.\.\/runs\/r3"[\s\S]*?11:59, Failed, 250 ms[\s\S]*?d="M20 20v-12"/);
     const paths = String(runBars(runs, shape, nowMs));
     expect(paths).not.toContain('href');

@@ -1,10 +1,13 @@
+import Database from 'better-sqlite3';
+import pg from 'pg';
 import { type Browser, chromium } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type DataWorld, longText, masked, openDataWorld, seen } from '../support/page/data-world.ts';
 import { type Actor, openActor } from '../support/page/actor.ts';
 import { expectConsole, usePage } from '../support/page/expect-console.ts';
 import { findChromium } from '../support/page/find-chromium.ts';
-import { serveUi } from '../support/page/served-ui.ts';
+import { clockAhead, serveUi } from '../support/page/served-ui.ts';
+import { callCli } from '../support/run-cli.ts';
 import { askPostgres, type PrivatePostgres, startPostgres } from '../support/postgres.ts';
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -252,6 +255,86 @@ it('shows no value behind a mask, whatever is stored', async () => {
   expect((await unmasked.get(`/data/files/lists?filter=${filter}`)).status).toBe(400);
 });
 
+// Proves promise 10.3
+it('shows no value and no key on any page to a visitor without the right to see values', async () => {
+  const known = [
+    '/find?find=departed',
+    '/data?rows=refused',
+    '/data/shop/lists?rows=refused',
+    '/data/shop/lists?key.id=first',
+    '/data/shop/lists?key.id=first&whole=name',
+    '/data/house/lists?rows=deleted',
+    '/data/files/lists?filter=id%20=%20x',
+  ];
+  const waiting = ['/', ...known];
+  const read = new Set<string>();
+  for (let at = waiting.shift(); at !== undefined && read.size < mostCrawled; at = waiting.shift()) {
+    const { pathname, search } = new URL(at, 'http://here');
+    const address = `${pathname}${search}`;
+    if (read.has(address)) continue;
+    read.add(address);
+    const body = await bob.read(address);
+    for (const value of [seen, masked, 'm1@example', 'long long']) {
+      expect([address, value, body.includes(value)]).toEqual([address, value, address.includes(value)]);
+    }
+    const links = [...body.matchAll(/ href="([^"#]+)/g)].map(([, href = '']) =>
+      href.replaceAll('&amp;', '&'),
+    );
+    waiting.push(...links.map((href) => new URL(href, `http://here${address}`).href));
+  }
+  expect(read.size).toBeGreaterThan(40);
+  // The same are there for a visitor who may see them.
+  expect(await anna.read('/data?rows=refused')).toContain(`refused ${seen}`);
+});
+
+const mostCrawled = 400;
+
+it('lists the refused records of all connectors, and says in the deleted list why each is deleted', async () => {
+  const refused = await read('/data?rows=refused');
+  expect(refused).toMatch(/\d+ records refused .*shop\/lists.*key-missing/);
+  for (const name of world.names) expect(refused).toContain(`${name}/lists`);
+  expect(await read('/data?rows=refused&connector=shop')).not.toContain('house/lists');
+  expect(await anna.read('/')).toContain('href="data?rows=refused"');
+  const [deleted] = (await rowsAt('/data/shop/lists?rows=deleted')).filter(([key]) => key === 'gone');
+  expect(deleted?.at(-1)).toBe(
+    'its listing was read in full without it, and the service answered 404 for it',
+  );
+  expect((await rowsAt('/data/shop/lists'))[0]?.join(' ')).not.toContain('its listing');
+});
+
+it('shows the beginning of a record of 10 MB, and leads to all of it', async () => {
+  const huge = `begin ${'long '.repeat(2_000_000)}`;
+  const change = (to: string): void => {
+    const db = new Database(world.database);
+    db.prepare("UPDATE shop__lists SET subscribe_url_long = ? WHERE id = 'long'").run(to);
+    db.close();
+  };
+  change(huge);
+  for (const address of [
+    '/data/shop/lists',
+    '/data/shop/lists?key.id=long',
+    '/data/shop/lists?filter=long',
+  ]) {
+    const { length } = await anna.read(address);
+    expect([address, length < 200_000]).toEqual([address, true]);
+  }
+  expect(await anna.read('/data/shop/lists?key.id=long&whole=subscribe_url_long')).toBe(huge);
+  change(longText);
+});
+
+it('ends a search that takes too long, and says so', { timeout: 60_000 }, async () => {
+  const client = new pg.Client({ connectionString: server.url });
+  await client.connect();
+  try {
+    await client.query('BEGIN; LOCK TABLE raw.house__lists IN ACCESS EXCLUSIVE MODE');
+    const { status, text } = await anna.ask('/data/house/lists?filter=seen');
+    expect([status, text]).toEqual([503, expect.stringContaining('The search took longer than 8000 ms.')]);
+  } finally {
+    await client.end();
+  }
+  expect((await anna.ask('/data/house/lists?filter=seen')).status).toBe(200);
+});
+
 it('finds connectors by name, records by key and by word', async () => {
   const leads = async (text: string) =>
     (await ui.get(`/find?find=${text}`, { headers: anna.headers })).headers.location;
@@ -319,6 +402,21 @@ describe('a target', () => {
     expect(await read('/targets/lake')).toMatch(
       /Data age \d+ s , because of shop \/campaigns(__history)? \(limit \d+ \w+\)\. Paused .*since [\d:]+ : the year ends/,
     );
+  });
+
+  it('says since when it is late, and offers to publish', async () => {
+    const config = join(world.folder, 'late-target.yaml');
+    const text = readFileSync(world.open, 'utf8').replace('[shop] }', '[shop], when: { every: 10m } }');
+    const http = 'http: { tokens: { anna: { token: token-of-anna-0123, may: [pages, act] } } }';
+    writeFileSync(config, `${http}\n${text}`);
+    // With this config: with the other one a sync publishes too.
+    const sync = ['sync', 'shop', '--full', '--allow-deletes', '--config', config];
+    await callCli(sync, { cwd: world.folder });
+    await using late = await serveUi({ config, clock: clockAhead(3 * 3_600_000) });
+    const actor = await openActor(late, 'token-of-anna-0123');
+    const body = await actor.read('/targets/lake');
+    expect(textOf(body)).toMatch(/lake Late .*Late since .*\d\d:\d\d : promised every 10 min\./);
+    expect(body).toContain('act/publish-now?target=lake');
   });
 
   it('says once and first in plain words what refuses a publication, and does not offer one', async () => {

@@ -4,6 +4,7 @@ import { writeFile } from 'node:fs/promises';
 import { chromium, type Browser, type Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../support/jobs/worker-bench.ts';
+import { instantClock } from '../support/instant-clock.ts';
 import { openActor } from '../support/page/actor.ts';
 import { findChromium } from '../support/page/find-chromium.ts';
 import { serveUi, serveWorkerPages } from '../support/page/served-ui.ts';
@@ -82,6 +83,24 @@ describe('the stream of changes', () => {
     await eventually(async () => await Promise.resolve(text.includes('event: change')));
     stream.destroy();
     await world.cli('schedule', 'resume', 'newsletter');
+  });
+
+  it('ends after an hour, and after twelve the token is asked for again', { timeout: 120_000 }, async () => {
+    const clock = instantClock(Date.now());
+    await using later = await serveUi({ config, clock });
+    const { cookie } = await openActor(later, token);
+    const beganMs = clock.now();
+    let streams = 0;
+    for (; streams < 30; streams += 1) {
+      const stream = await open(cookie, later.url);
+      if (stream.statusCode !== 200) break;
+      const isOver = new Promise<void>((resolve) => stream.once('close', resolve));
+      stream.resume();
+      await isOver;
+    }
+    // A page that is open for a day opens no more than one an hour.
+    expect([streams, (clock.now() - beganMs) / 3_600_000]).toEqual([12, expect.closeTo(12, 0)]);
+    expect((await later.get('/', { headers: { cookie } })).status).toBe(401);
   });
 
   it('needs the right to read, and ends with the server', async () => {

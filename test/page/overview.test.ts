@@ -6,7 +6,9 @@ import { instant } from '../../src/core/clock.ts';
 import type { Schedule } from '../../src/settings/settings.ts';
 import type { Pause } from '../../src/sinks/lease.ts';
 import type { ConnectorOverview } from '../../src/sinks/sink-access.ts';
+import type { RunFacts } from '../../src/sinks/ledger-reader.ts';
 import { nextRunText } from '../../src/page/overview-page.ts';
+import { timesText } from '../../src/page/trouble-text.ts';
 import { openActor } from '../support/page/actor.ts';
 import { openManyWorld, type ManyWorld } from '../support/page/many-world.ts';
 import { clockAhead, serveUi } from '../support/page/served-ui.ts';
@@ -65,7 +67,9 @@ describe('the first page', () => {
     const body = await read();
     expect(textOf(/<h1>[\s\S]*?<\/h1>/.exec(body)?.[0] ?? '')).toBe('4 of 7 connectors need you');
     expect(body).toContain('<title>(4) Connectors · connector-sync</title>');
-    expect(textOf(body)).toMatch(/Oldest data 4[78] min \(\S+\) · [\d,]+ rows · next run /);
+    expect(textOf(body)).toMatch(
+      /Furthest beyond its limit: leads, 4[78] min of 30 min · [\d,]+ rows · next run /,
+    );
   });
 
   it('has one word for each connector, the worst of its parts, and a reason where it is not OK', async () => {
@@ -134,7 +138,11 @@ describe('the first page', () => {
       '{ type: postgres, url: "postgresql://sync@127.0.0.1:1/shown", schema: raw, connectors: [leads] }';
     await writeFile(config, `${await world.configText()}  shown: ${target}\n`);
     await using other = await serveUi({ config, clock: clockAhead(47 * 60_000) });
-    await other.get('/targets');
+    // Also on a page about something else, and on the first that is read.
+    const elsewhere = textOf(
+      /<nav aria-label="Pages">[\s\S]*?<\/nav>/.exec((await other.get('/runs')).body)?.[0] ?? '',
+    );
+    expect(elsewhere).toContain('Targets 1');
     const { body } = await other.get('/');
     expect(textOf(/<h1>[\s\S]*?<\/h1>/.exec(body)?.[0] ?? '')).toBe(
       '4 of 7 connectors and 1 of 2 targets need you',
@@ -233,6 +241,21 @@ describe('with many connectors', () => {
     );
     expect(odd).toEqual([]);
     expect(textOf((await ui.get('/')).body)).toMatch(/are tried again by (\d+ \w+ )?\d\d:\d\d : /);
+  });
+
+  it('says of what is tried again how often it has failed', () => {
+    const runs = (...states: readonly string[]) =>
+      states.map((state) => ({ kind: 'sync', state })) as unknown as readonly RunFacts[];
+    const seven = Array.from({ length: 7 }, () => 'failed');
+    expect(timesText(runs('running', ...seven, 'ok', 'failed'), ' (', ')')).toBe(' (failed 7 times)');
+    expect(timesText(runs('degraded', 'degraded', 'failed'), ', ', '')).toBe(', incomplete 2 times');
+    expect(timesText(runs('failed', 'ok'), ' (', ')')).toBe('');
+    expect(timesText(runs('ok', 'failed'), ' (', ')')).toBe('');
+  });
+
+  it('shows no OK among what needs a person', async () => {
+    const needs = sectionOf((await ui.get('/?state=needs-you')).body, 'needs');
+    expect(needs).not.toContain('state ok');
   });
 });
 

@@ -146,11 +146,11 @@ it('takes a record that is not there for a confirmed delete once it looks for de
 describe('all runs', () => {
   it('are counted by outcome, newest first, each with its reason', async () => {
     const body = await page('/runs');
-    expect(textOf(body)).toMatch(/0 running, 11 runs in 24 h 9 OK · 1 incomplete · 1 failed/);
+    expect(textOf(body)).toMatch(/0 running, 11 runs in 24 h 9 done · 1 incomplete · 1 failed/);
     const rows = rowsOf(body);
     expect(rows).toHaveLength(11);
     expect(rows[0]).toMatch(
-      /^\d\d:\d\d:\d\d OK newsletter [\d.]+ m?s, 13 entities complete 13 entities complete \d+ \d+ 0 [\d.]+ m?s$/,
+      /^\d\d:\d\d:\d\d Done newsletter [\d.]+ m?s, 13 entities complete 13 entities complete \d+ \d+ 0 [\d.]+ m?s$/,
     );
     expect(rows.find((row) => row.includes('Failed'))).toMatch(/crm .*The API refused the credentials: list/);
     expect(textOf(body)).toContain('Sink away cannot be read: PostgreSQL');

@@ -10,6 +10,7 @@ export const pageWorld: PageWorld = {
   visitor: null,
   problem: null,
   here: './',
+  canType: false,
   formToken: '',
   flash: '',
   live: () => '',
