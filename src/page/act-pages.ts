@@ -15,12 +15,28 @@ import { isFromHere, type PageAccess } from '../monitor/page-access.ts';
 import { connectorNamed, targetNamed } from '../settings/choices.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { count, counted, printable, printableWithin } from '../telemetry/format.ts';
-import { type ActName, homeOf, isPressed } from './act-links.ts';
-import { mayAct, maySeeValues, page, type PageWorld, problemPage, sendPage } from './layout.ts';
-import { inputField, param, searchOf, typedSecret } from './page-forms.ts';
-import { chips, textLines } from './page-parts.ts';
-import { type Column, table } from './page-tables.ts';
-import { moment } from './page-times.ts';
+import {
+  type ActName,
+  homeOf,
+  isPressed,
+  mayAct,
+  maySeeValues,
+  page,
+  type PageWorld,
+  problemPage,
+  sendPage,
+} from './layout.ts';
+import {
+  chips,
+  type Column,
+  inputField,
+  moment,
+  param,
+  searchOf,
+  table,
+  textLines,
+  typedSecret,
+} from './page-parts.ts';
 
 export type ActRoutes = Omit<EditWorld, 'canType'> & {
   readonly watched: WatchedSinks;

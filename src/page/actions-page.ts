@@ -2,13 +2,19 @@ import { html, type SafeHtml } from '@remix-run/html-template';
 import * as z from 'zod';
 import { actionText, type NotedRequest, type searchActions } from '../app/user-actions.ts';
 import { printable, printableWithin } from '../telemetry/format.ts';
-import { homeOf } from './act-links.ts';
-import { page, type PageWorld } from './layout.ts';
-import { inputField, param, searchOf } from './page-forms.ts';
-import { head, unreadableSinks } from './page-parts.ts';
-import { state } from './page-states.ts';
-import { type Column, table } from './page-tables.ts';
-import { dayTitle, moment } from './page-times.ts';
+import { homeOf, page, type PageWorld } from './layout.ts';
+import {
+  type Column,
+  dayTitle,
+  head,
+  inputField,
+  moment,
+  param,
+  searchOf,
+  state,
+  table,
+  unreadableSinks,
+} from './page-parts.ts';
 
 const leastActions = 100;
 const mostActions = 1_000;

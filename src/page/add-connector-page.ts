@@ -24,10 +24,18 @@ import type { LocalSettings } from '../settings/settings.ts';
 import { counted, printable } from '../telemetry/format.ts';
 import { type ActRoutes, actorOf, formFields, leadBack, refusal } from './act-pages.ts';
 import { page, type PageWorld, sendPage } from './layout.ts';
-import { inputField, param, searchOf, typedSecret } from './page-forms.ts';
-import { callout, crumbs, disclosed } from './page-parts.ts';
-import { state, type StateLook } from './page-states.ts';
-import { moment } from './page-times.ts';
+import {
+  callout,
+  crumbs,
+  disclosed,
+  inputField,
+  moment,
+  param,
+  searchOf,
+  state,
+  type StateLook,
+  typedSecret,
+} from './page-parts.ts';
 
 export const addRoute = '/add/:definition';
 

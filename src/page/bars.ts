@@ -4,8 +4,7 @@ import { grouped } from '../core/grouped.ts';
 import type { RunFacts } from '../sinks/ledger-reader.ts';
 import { count, duration } from '../telemetry/format.ts';
 import { runMs } from '../app/run-totals.ts';
-import { runLook } from './page-states.ts';
-import { momentText } from './page-times.ts';
+import { momentText, runLook } from './page-parts.ts';
 
 /** Sizes in pixels. */
 interface BarsSize {

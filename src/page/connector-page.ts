@@ -19,13 +19,29 @@ import { count, counted, duration, printable, printableWithin } from '../telemet
 import { signInText } from '../wording/connector-text.ts';
 import { doubtText, missingLines, partText, storedPartMissing } from '../wording/run-report-table.ts';
 import { changeBars, changeKey, runBars } from './bars.ts';
-import { actLink } from './act-links.ts';
-import { page, type PageWorld } from './layout.ts';
-import { searchOf } from './page-forms.ts';
-import { callout, crumbs, disclosed, head, joined, list, stats, textLines } from './page-parts.ts';
-import { healthState, state, type StateLook } from './page-states.ts';
-import { type Column, table } from './page-tables.ts';
-import { age, dayText, moment, momentText, second, span } from './page-times.ts';
+import { actLink, page, type PageWorld } from './layout.ts';
+import {
+  age,
+  callout,
+  type Column,
+  crumbs,
+  dayText,
+  disclosed,
+  head,
+  healthState,
+  joined,
+  list,
+  moment,
+  momentText,
+  searchOf,
+  second,
+  span,
+  state,
+  type StateLook,
+  stats,
+  table,
+  textLines,
+} from './page-parts.ts';
 import { limitBar, nextRunText } from './overview-page.ts';
 import { timeline } from './timeline.ts';
 import { helpingAct, rowsOf, troubleReason } from './trouble-text.ts';

@@ -1,17 +1,22 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
 import { entityTree } from '../app/connector-history.ts';
 import { overviewOf, type SinkOverview } from '../app/connector-states.ts';
-import { keyFlag, plainText, readAllRefused, readRecord, readRefused } from '../app/shown-records.ts';
-import { readRows, readStoredState } from '../app/shown-records.ts';
-import { explainRows } from '../app/explain-row.ts';
-import { recordKey } from '../app/stored-fields.ts';
-import { explanationFacts } from '../wording/connector-text.ts';
 import {
+  keyFlag,
+  plainText,
+  readAllRefused,
+  readRecord,
+  readRefused,
+  readRows,
+  readStoredState,
   readTypedFilter,
   type RecordsWorld,
   type ShownRecord,
   type ShownValue,
 } from '../app/shown-records.ts';
+import { explainRows } from '../app/explain-row.ts';
+import { recordKey } from '../app/stored-fields.ts';
+import { explanationFacts } from '../wording/connector-text.ts';
 import { instant } from '../core/clock.ts';
 import { wholeJson } from '../core/canonical-json.ts';
 import { SyncError, usage } from '../core/errors.ts';
@@ -23,11 +28,21 @@ import type { ConnectorOverview } from '../sinks/sink-access.ts';
 import { count, counted, printable, printableWithin } from '../telemetry/format.ts';
 import { completenessOf } from './connector-page.ts';
 import { maySeeValues, page, type PageWorld } from './layout.ts';
-import { hiddenFields, searchBox } from './page-forms.ts';
-import { callout, chips, facts, head, reasonCell, unreadableSinks } from './page-parts.ts';
-import { state } from './page-states.ts';
-import { type Column, table } from './page-tables.ts';
-import { age, moment } from './page-times.ts';
+import {
+  age,
+  callout,
+  chips,
+  type Column,
+  facts,
+  head,
+  hiddenFields,
+  moment,
+  reasonCell,
+  searchBox,
+  state,
+  table,
+  unreadableSinks,
+} from './page-parts.ts';
 import { keyQuery, keyTitle, maskedText, recordAddress, recordPane, scalarText } from './record-page.ts';
 
 interface Asked extends RecordsWorld {

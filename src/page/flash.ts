@@ -9,9 +9,7 @@ import { firstNames } from '../definitions/suggest-name.ts';
 import type { LocalSettings } from '../settings/settings.ts';
 import type { RunSummary } from '../sinks/ledger-reader.ts';
 import { count, counted, printable } from '../telemetry/format.ts';
-import { disclosed } from './page-parts.ts';
-import { runLook, type StateLook } from './page-states.ts';
-import { second, span } from './page-times.ts';
+import { disclosed, runLook, second, span, type StateLook } from './page-parts.ts';
 
 /* What a page says on top about the act of a visitor that its address names. */
 

@@ -17,13 +17,27 @@ import type { RunFacts } from '../sinks/ledger-reader.ts';
 import type { ConnectorOverview } from '../sinks/sink-access.ts';
 import { count, counted, duration, printable } from '../telemetry/format.ts';
 import { type BarsShape, runBars } from './bars.ts';
-import { actLink } from './act-links.ts';
-import { mayAct, page, type PageWorld } from './layout.ts';
-import { hiddenFields, param, searchBox, searchOf } from './page-forms.ts';
-import { callout, chips, head, joined, needs as needsList, reasonCell, textLines } from './page-parts.ts';
-import { healthState, healthTitle, state } from './page-states.ts';
-import { type Column, table } from './page-tables.ts';
-import { age, moment } from './page-times.ts';
+import { actLink, mayAct, page, type PageWorld } from './layout.ts';
+import {
+  age,
+  callout,
+  chips,
+  type Column,
+  head,
+  healthState,
+  healthTitle,
+  hiddenFields,
+  joined,
+  moment,
+  needs as needsList,
+  param,
+  reasonCell,
+  searchBox,
+  searchOf,
+  state,
+  table,
+  textLines,
+} from './page-parts.ts';
 import type { JudgedTarget } from './target-page.ts';
 import { needState, shortReason, timesText, troubleAct, troubleReason } from './trouble-text.ts';
 

@@ -24,9 +24,16 @@ import { addConnectorRoutes, addRoute } from './add-connector-page.ts';
 import { connectorPage } from './connector-page.ts';
 import { flashOf, flashState, type FlashWorld } from './flash.ts';
 import { maySeeValues, page, pageHeaders, type PageWorld, problemPage, sendPage } from './layout.ts';
-import { inputField, param } from './page-forms.ts';
-import { dataListPage, dataPage, findPage, firstEntity, readDataQuery } from './data-page.ts';
-import { refusedPage, wholeValue } from './data-page.ts';
+import { inputField, param } from './page-parts.ts';
+import {
+  dataListPage,
+  dataPage,
+  findPage,
+  firstEntity,
+  readDataQuery,
+  refusedPage,
+  wholeValue,
+} from './data-page.ts';
 import { liveRoute } from '../monitor/live-stream.ts';
 import { emptyPage, overviewPage, overviewQuery } from './overview-page.ts';
 import { runPage, runsPage, runsQuery } from './run-page.ts';

@@ -1,7 +1,14 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
 import { type Explanation, explainRow } from '../app/explain-row.ts';
-import { equalTo, plainText, type readRecord, readRows, relativesOf } from '../app/shown-records.ts';
-import type { RecordsWorld, ShownValue } from '../app/shown-records.ts';
+import {
+  equalTo,
+  plainText,
+  type readRecord,
+  readRows,
+  type RecordsWorld,
+  relativesOf,
+  type ShownValue,
+} from '../app/shown-records.ts';
 import { wholeJson } from '../core/canonical-json.ts';
 import { SyncError } from '../core/errors.ts';
 import { isJsonArray, type JsonValue } from '../core/json.ts';
@@ -10,11 +17,8 @@ import type { LocalSettings } from '../settings/settings.ts';
 import type { RowVersion } from '../sinks/readings.ts';
 import { count, counted, printable, printableWithin } from '../telemetry/format.ts';
 import { explanationFacts, purgedText } from '../wording/connector-text.ts';
-import { actLink } from './act-links.ts';
-import type { PageWorld } from './layout.ts';
-import { facts } from './page-parts.ts';
-import { state } from './page-states.ts';
-import { moment } from './page-times.ts';
+import { actLink, type PageWorld } from './layout.ts';
+import { facts, moment, state } from './page-parts.ts';
 
 type OpenRecord = Awaited<ReturnType<typeof readRecord>>;
 type Values = ReadonlyMap<string, JsonValue>;

@@ -27,14 +27,33 @@ import {
   runReason,
   runTable,
 } from '../wording/run-report-table.ts';
-import { actLink } from './act-links.ts';
-import { maySeeValues, page, type PageWorld } from './layout.ts';
-import { hiddenFields, param, searchBox, searchOf } from './page-forms.ts';
-import { callout, chips, crumbs, facts, head, joined } from './page-parts.ts';
-import { reasonCell, stats, textLines, unreadableSinks } from './page-parts.ts';
-import { runLook, runState, state, type StateLook } from './page-states.ts';
-import { type Column, table } from './page-tables.ts';
-import { moment, momentText, second, span } from './page-times.ts';
+import { actLink, maySeeValues, page, type PageWorld } from './layout.ts';
+import {
+  callout,
+  chips,
+  type Column,
+  crumbs,
+  facts,
+  head,
+  hiddenFields,
+  joined,
+  moment,
+  momentText,
+  param,
+  reasonCell,
+  runLook,
+  runState,
+  searchBox,
+  searchOf,
+  second,
+  span,
+  state,
+  type StateLook,
+  stats,
+  table,
+  textLines,
+  unreadableSinks,
+} from './page-parts.ts';
 
 const root = '../';
 

@@ -12,12 +12,23 @@ import { isStillPublished } from '../settings/choices.ts';
 import { checkTargets } from '../settings/load-settings.ts';
 import type { LocalSettings, PublishSettings } from '../settings/settings.ts';
 import { count, counted, printable, printableWithin } from '../telemetry/format.ts';
-import { actLink } from './act-links.ts';
-import { page, type PageWorld } from './layout.ts';
-import { callout, crumbs, facts, head, needs, textLines } from './page-parts.ts';
-import { state, type StateLook } from './page-states.ts';
-import { type Column, table } from './page-tables.ts';
-import { age, moment, momentText, span } from './page-times.ts';
+import { actLink, page, type PageWorld } from './layout.ts';
+import {
+  age,
+  callout,
+  type Column,
+  crumbs,
+  facts,
+  head,
+  moment,
+  momentText,
+  needs,
+  span,
+  state,
+  type StateLook,
+  table,
+  textLines,
+} from './page-parts.ts';
 import { troubleReason } from './trouble-text.ts';
 
 /** A target that does not answer keeps the list waiting no longer; before its first answer three times as long. */

@@ -6,10 +6,7 @@ import { grouped } from '../core/grouped.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
 import type { RunSummary } from '../sinks/ledger-reader.ts';
 import { count, counted, duration, printable, printableWithin } from '../telemetry/format.ts';
-import { searchOf } from './page-forms.ts';
-import { chips, joined, list } from './page-parts.ts';
-import { runState, state } from './page-states.ts';
-import { dayTitle, minute } from './page-times.ts';
+import { chips, dayTitle, joined, list, minute, runState, searchOf, state } from './page-parts.ts';
 
 export const leastShown = 50;
 export const mostShown = 1000;

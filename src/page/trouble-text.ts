@@ -9,10 +9,8 @@ import type { RunFacts } from '../sinks/ledger-reader.ts';
 import { count, counted, duration, printable, printableWithin } from '../telemetry/format.ts';
 import { refusedText } from '../wording/connector-text.ts';
 import { answerIn, failureTexts } from '../wording/run-report-table.ts';
-import { actLink, type ActName } from './act-links.ts';
-import type { PageWorld } from './layout.ts';
-import { healthState, runLook, state } from './page-states.ts';
-import { moment, momentText, span } from './page-times.ts';
+import { actLink, type ActName, type PageWorld } from './layout.ts';
+import { healthState, moment, momentText, runLook, span, state } from './page-parts.ts';
 
 /* Why a connector has its health, in words for pages, and the one act that helps. */
 
