@@ -54,7 +54,7 @@ export type PublishEnd =
       /** Failures after the publication was there, in words. */
       readonly warnings: readonly string[];
     }
-  /** Nothing has changed since this one; it was told how fresh it is now. */
+  /** Nothing has changed since this one; its freshness is recorded anew. */
   | {
       readonly kind: 'unchanged';
       readonly newest: StoredManifest;
@@ -582,7 +582,7 @@ export function planPublication(newest: Manifest | null, stored: StoredState, wi
       (one) =>
         one.planned.isNewGeneration ||
         one.hasNewColumns ||
-        // A newer reading alone is told beside the manifest.
+        // A newer reading alone is recorded beside the manifest.
         (publishedByName.get(entityName(one.planned))?.asOf === null) !== (one.planned.asOf === null),
     );
   return {

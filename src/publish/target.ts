@@ -16,7 +16,7 @@ export interface Target extends AsyncDisposable {
    * their way. Null: tables show the newest state, and no publication has a snapshot.
    */
   readonly layout: string | null;
-  /** The newest publication, as fresh as it was told to be; null before the first. */
+  /** The newest publication, with its recorded freshness; null before the first. */
   newest(): Promise<StoredManifest | null>;
   /** Replaces the freshness of the newest publication. False: another process has published meanwhile. */
   tell(newest: StoredManifest): Promise<boolean>;

@@ -115,7 +115,7 @@ export function targetContract({ open, rows, readText = (text) => text }: Target
   });
 
   // Proves promise 20.6
-  it('is told how fresh its newest publication is; a later one and another manifest do not inherit it', async ({
+  it('records how fresh its newest publication is; a later one and another manifest do not inherit it', async ({
     folder,
   }) => {
     await using desk = await begin(folder);

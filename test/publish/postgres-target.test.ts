@@ -139,7 +139,7 @@ describe('a target in PostgreSQL', () => {
     await mart.refused(/a sink of connector-sync/);
   });
 
-  it('is told how fresh it is, also where an earlier version has made it', async ({ folder }) => {
+  it('records how fresh it is, also where an earlier version has made it', async ({ folder }) => {
     await using mart = await open(folder);
     await mart.publishPeople();
     await mart.ask('DROP TABLE _latest');

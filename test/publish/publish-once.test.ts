@@ -77,7 +77,7 @@ describe('publish once', () => {
     });
 
     // Proves promise 20.6
-    it('is not made where an entity was read completely and no row has changed, and is told to be as fresh', async () => {
+    it('is not made where an entity was read completely and no row has changed, and its freshness is recorded', async () => {
       await publishTwoRuns();
       const manifests = world.manifests();
       for (const minute of [3, 4]) {
@@ -97,7 +97,7 @@ describe('publish once', () => {
         publication: 3,
         entities: [{ asOf: '2026-03-01T10:05:00.000Z' }, {}],
       });
-      // A slower publisher has told it of the manifest before.
+      // A slower publisher has recorded the freshness of the manifest before.
       writeFileSync(latestFile(), old);
       await using target = world.target();
       expect((await target.newest())?.manifest).toEqual(world.manifests().at(-1));
