@@ -126,8 +126,8 @@ const requests = {
   'omit: [all] → omit: [5]': 'list.params.state.omit.0: state: expected one of',
   '{ list: repeat } → { list: repeats }':
     'list.params.labels.list: expected one of comma, repeat, brackets, got "repeats"',
-  '{ as: per_page } → { at: a.b }': 'list.params.limit.at: belongs to a parameter in the body of a POST',
-  'method: POST, → method: GET,': 'entities.events.list.params.since.at: belongs to a parameter in the body',
+  '{ as: per_page } → { at: a.b }': 'list.params.limit.at: belongs to a parameter in a body',
+  'method: POST, → method: GET,': 'entities.events.list.params.since.at: belongs to a parameter in a body',
   "url: file.url → url: 'file..url'": 'entities.orders.download.url: expected names joined by dots',
   'download: { → upload: {': 'entities.orders.upload: unknown key',
 };

@@ -9,7 +9,7 @@ import {
   startThirdParty,
 } from '../support/third-party/start-third-party.ts';
 import { loadDefinition } from '../../src/definitions/load-definitions.ts';
-import { serviceText, type Listing } from '../support/import/miniature.ts';
+import { servedAt, serviceText, type Listing } from '../support/import/miniature.ts';
 import { it } from '../support/it.ts';
 import { sqliteRows } from '../support/expected-rows.ts';
 
@@ -676,7 +676,7 @@ const listings: Readonly<Record<string, Listing>> = {
     answer: {},
     record: { thing: { type: 'object', properties: record } },
   },
-  children: { record, path: '/by_cursor/{parent}/children', more: onePage },
+  children: { record, path: '/by_cursor/{by_cursor_id}/children', more: onePage },
 };
 
 /** How the made-up service answers, whatever its description says. */
@@ -738,9 +738,10 @@ describe('a service whose definition was imported', () => {
     // What the file does not say of this service: it has no limits.
     writeFileSync(
       file,
-      readFileSync(file, 'utf8')
-        .replaceAll('requestsPerSecond: 2', 'requestsPerSecond: 1000')
-        .replaceAll(/^ {4}unproven: .*\n/gm, ''),
+      servedAt(origin, readFileSync(file, 'utf8')).replaceAll(
+        'requestsPerSecond: 2',
+        'requestsPerSecond: 1000',
+      ),
     );
     writeFileSync(
       join(folder, 'sync.yaml'),

@@ -16,7 +16,7 @@ import {
   shownAddress,
   signInWorld,
 } from '../support/sign-in/sign-in-world.ts';
-import { importText, serviceText } from '../support/import/miniature.ts';
+import { importText, servedAt, serviceText } from '../support/import/miniature.ts';
 import { pageWorld } from '../support/page/page-world.ts';
 import { askPostgres, sharedPostgres } from '../support/postgres.ts';
 
@@ -137,7 +137,8 @@ describe('a connector that a person signs in', () => {
       info: { 'x-airbyte-connector-name': 'described' },
     });
     const { definition } = importText(folder, text, 'direct');
-    const written = definition?.text.replace('name: described-direct', 'name: described') ?? '';
+    const served = servedAt(provider.origin, definition?.text ?? '');
+    const written = served.replace('name: described-direct', 'name: described');
     writeFileSync(path.join(folder, 'definitions', 'described.yaml'), written);
     expect((await signIn()).stdout).toBe('crm is signed in.\n');
     expect(Object.fromEntries(provider.requests[0]?.query ?? [])).toMatchObject({ scope: 'read:things' });

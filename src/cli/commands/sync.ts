@@ -6,6 +6,7 @@ import { type Clock, instant, slept } from '../../core/clock.ts';
 import { hasCode, ThrottledError, usage } from '../../core/errors.ts';
 import type { OnRunEvent, RunEvent } from '../../core/events.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
+import { suggestName } from '../../definitions/suggest-name.ts';
 import { selectEntities } from '../../engine/chosen-entities.ts';
 import { chosenConnectors, sinksOf, targetsAfterSync } from '../../settings/choices.ts';
 import { withParts } from '../../settings/load-settings.ts';
@@ -128,7 +129,8 @@ function narrowConnectors(connectors: readonly ConnectorSettings[], globs: Entit
   for (const glob of [...globs.select, ...globs.exclude]) {
     if (connectors.some((connector) => matchesIn(connector, glob))) continue;
     const entities = new Set(connectors.flatMap((one) => [...one.entities.keys()]));
-    throw usage(`No entity matches "${glob}"; there are ${[...entities].join(', ')}.`);
+    const hint = suggestName(glob, [...entities]) || `; there are ${[...entities].join(', ')}.`;
+    throw usage(`No entity matches "${glob}"${hint}`);
   }
   const narrowed = connectors.map((connector) => ({ connector, globs: globsOf(connector, globs) }));
   if (narrowed.some((one) => one.globs !== null)) return narrowed;

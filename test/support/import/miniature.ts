@@ -151,3 +151,11 @@ export function writtenIn({ definition }: Imported): Json {
   if (problems.length > 0) throw new Error(JSON.stringify(problems));
   return data as Json;
 }
+
+/** An imported definition of a service at this address, which needs no `address`, and whose guesses a person took. */
+export function servedAt(origin: string, definition: string): string {
+  return definition
+    .replace(/baseUrl: .*\n {2}host:\n(?: {4}.*\n)+/, `baseUrl: ${origin}\n`)
+    .replaceAll(/^ {6}address: .*\n/gm, '')
+    .replaceAll(/^ {4}unproven: .*\n/gm, '');
+}
