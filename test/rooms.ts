@@ -240,6 +240,7 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
     'search/postgres-search.ts',
     'engine/plan-run.ts',
     'engine/try-listing.ts',
+    'engine/prove-entity.ts',
     'engine/windows.ts',
     'engine/chosen-entities.ts',
     'jobs/connect-redis.ts',

@@ -116,7 +116,7 @@ export async function listConnectors(
 
 const fineWords: ReadonlySet<string> = new Set(['ok', 'new', 'running', 'paused'] as const);
 
-/** The connector that is nearest to a limit of age, or furthest beyond it; without limits, the one with the oldest data. */
+/** The connector nearest to a limit of age, or furthest beyond it; without limits, the one with the oldest data. */
 function oldestOf(all: readonly ListedConnector[]): ListedConnector | null {
   const known = all.filter(
     ({ overview, health }) => health.stalest?.asOf && (overview?.paused ?? null) === null,

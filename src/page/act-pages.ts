@@ -237,9 +237,9 @@ const here = 'http://here';
 const root = '../';
 
 /**
- * Says what will happen, and asks for it. The script shows the form in a dialog. `address`: to which the form is sent;
- * `seen`: the fingerprint of the act; `back`: the page that it came from, from the root; `hasChanged`: the form that was
- * sent describes another act.
+ * Says what will happen, and asks for it. The script shows the form in a dialog. `address`: to which the form is
+ * sent; `seen`: the fingerprint of the act; `back`: the page that it came from, from the root; `hasChanged`: the
+ * form that was sent describes another act.
  */
 async function confirmPage(
   act: acts.PreparedAct,

@@ -273,6 +273,8 @@ async function openBuild({
     isPrivate: true,
     dialect: 'duckdb',
     viewName,
+    // Tables are in other schemas than views.
+    freeName: () => Promise.resolve(),
     viewComment: async (entity) => {
       const [found] = await session.rows<{ readonly text: string | null }>(
         `SELECT comment AS text FROM duckdb_views()

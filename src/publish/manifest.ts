@@ -203,7 +203,7 @@ export function latestText(
   return `${JSON.stringify(latest.parse({ ...stored, publication, manifest: name, entities }))}\n`;
 }
 
-/** Gives the newest publication the freshness that such a text tells of it; one about another manifest does not count. */
+/** Gives the newest publication the freshness in such a text; a text about another manifest does not count. */
 export function withLatest(stored: StoredManifest, text: string): StoredManifest {
   const { data } = latest.safeParse(readJsonIfWhole(text));
   if (data?.sha256 !== stored.sha256) return stored;

@@ -15,7 +15,7 @@ import {
   type TableTargetOptions,
   type TargetTables,
 } from './table-target.ts';
-import type { ViewColumn } from './current-views.ts';
+import { isOwnView, type ViewColumn } from './current-views.ts';
 import { columnsOf, ownColumns } from './manifest.ts';
 import { type Advices, failedError, type PlannedEntity, type Target, unusableTarget } from './target.ts';
 import type { PublishPlace } from '../settings/settings.ts';
@@ -160,6 +160,14 @@ function changeIn(transaction: Transaction, opened: Opened): TableChange & Postg
     isPrivate: false,
     dialect: 'postgres',
     viewName: (entity) => viewName(tables, entity),
+    freeName: async (entity) => {
+      const name = tables.sqlName(entity);
+      const found = await tx.first<{ readonly text: string | null }>(
+        `SELECT obj_description(oid, 'pg_class') AS text FROM pg_class WHERE oid = to_regclass(:name) AND relkind = 'v'`,
+        { name },
+      );
+      if (isOwnView(found?.text ?? null)) tx.put(`DROP VIEW ${name}`);
+    },
     viewComment: async (entity) => {
       const found = await tx.first<{ readonly text: string | null }>(
         `SELECT obj_description(id, 'pg_class') AS text FROM to_regclass(:view) AS t(id) WHERE id IS NOT NULL`,

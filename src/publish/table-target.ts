@@ -100,6 +100,8 @@ export interface TableChange extends TargetTables, AsyncDisposable {
   readonly dialect: ViewDialect;
   /** The name of an entity's view of current rows, as statements have it. */
   readonly viewName: (entity: NamedEntity) => string;
+  /** Drops the view of another entity that has the name of this entity's table. */
+  readonly freeName: (entity: NamedEntity) => Promise<void>;
   /** The comment on the view; null: it has none. Undefined: there is no such view. */
   readonly viewComment: (entity: NamedEntity) => Promise<string | null | undefined>;
   /** Makes or changes the view. */
@@ -259,6 +261,7 @@ async function shapeTable(change: TableChange, plan: TablePlan, entity: PlannedE
     }
     if (kind === 'replace') await db.run(`DROP TABLE IF EXISTS ${table}`);
     if (kind === 'make' || kind === 'replace') {
+      await change.freeName(entity);
       await db.run(`CREATE TABLE ${table} (${columnsSql(entity, typeNames)})`);
       return;
     }

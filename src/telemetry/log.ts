@@ -7,7 +7,8 @@ import { escaped, printableWithin } from './format.ts';
 export type Log = Logger;
 
 /**
- * Structured log lines, one JSON object each or a text for people, handed to `write` at once: a line that was logged before a crash is out.
+ * Structured log lines, one JSON object each or a text for people, handed to `write` at once: a line that was logged
+ * before a crash is out.
  * Throws USAGE for an unknown level: unwanted silence or noise is noticed too late.
  */
 export async function openLog(options: {

@@ -295,10 +295,7 @@ export function buildRequest(
         break;
     }
   }
-  for (const { name, at, template } of request.texts) {
-    const valueOf = (one: string): string => texts.get(one) ?? '';
-    if (namesIn(template).some((one) => valueOf(one) === '')) continue;
-    const text = fillTemplate(template, valueOf);
+  for (const { name, at, text } of filledTexts(request, texts)) {
     if (at !== null) body = withValueAt(body, at, text);
     else if (call.isAlone !== true) put(query, name, [[name, text]]);
   }
@@ -319,6 +316,16 @@ export function buildRequest(
     timeoutMs: request.timeoutMs,
     maxBodyBytes: request.maxBodyBytes,
   };
+}
+
+/** Texts around values; one that lacks a value is not sent. */
+function filledTexts({ texts }: UpstreamRequest, values: ReadonlyMap<string, string>) {
+  const valueOf = (name: string): string => values.get(name) ?? '';
+  return texts.flatMap(({ template, ...text }) =>
+    namesIn(template).some((name) => valueOf(name) === '')
+      ? []
+      : [{ ...text, text: fillTemplate(template, valueOf) }],
+  );
 }
 
 /** The fields of a form with these members: `{ a: { b: 1 } }` is `a[b]=1`, and each element of an array is sent. */

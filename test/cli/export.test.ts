@@ -94,7 +94,7 @@ describe.each(triedSinks)('export from a %s sink', (sink) => {
 
   it.each([
     [['newsletter'], 'Expected <connector>/<entity>'],
-    [['newsletter/nothing'], 'Expected one of the entities lists, campaigns'],
+    [['newsletter/nothing'], 'newsletter has no entity "nothing"; it has lists, campaigns'],
     [['newsletter/lists', '--since-seq', '-1'], '--since-seq'],
     [['newsletter/lists', '--since-seq', '1e3'], '--since-seq'],
     [['newsletter/lists', '--format', 'xml'], 'jsonl or csv'],

@@ -85,7 +85,7 @@ describe('live reads', () => {
   });
 
   it.each<[string, readonly string[], string]>([
-    ['an entity that does not exist', ['list', 'newsletter/lits'], 'list_members'],
+    ['an entity that does not exist', ['list', 'newsletter/lits'], 'did you mean "lists"'],
     ['a parameter that is not declared', ['list', 'newsletter/lists', '--param', 'page=1'], 'page'],
     ['a required parameter that is missing', ['list', 'newsletter/list_members'], 'list_id: is missing'],
     ['an action that the entity lacks', ['get', 'newsletter/tags', '--param', 'id=1'], 'not get'],

@@ -19,7 +19,7 @@ const targetOf = (text: string): PublishSettings | undefined =>
 const problems = (text: string): readonly string[] => folder.problems(withTargets(text));
 
 describe('a target of publish', () => {
-  it('needs a type and a place, and then holds every connector, after each sync, for good', () => {
+  it('needs a type and a place, and then holds every connector, after each sync, for 30 days', () => {
     const target = targetOf('{ type: files, directory: ../lake }');
     expect(target).toMatchObject({
       name: 'lake',
@@ -28,7 +28,7 @@ describe('a target of publish', () => {
       format: 'parquet',
       when: { kind: 'after-sync' },
       snapshotEveryMs: null,
-      keepMs: null,
+      keepMs: 30 * 86_400_000,
     });
     expect(target?.connectors.map(({ name }) => name)).toEqual(['newsletter']);
   });
@@ -44,6 +44,7 @@ describe('a target of publish', () => {
       deletes: 'mark',
       connection: { database: 'mart' },
     });
+    expect(targetOf('{ type: duckdb, path: ./other.duckdb, keep: forever }')).toMatchObject({ keepMs: null });
     expect(targetOf('{ type: duckdb, path: ./desk.duckdb, when: { every: 1h }, keep: 30d }')).toMatchObject({
       path: path.join(folder.path, 'desk.duckdb'),
       when: { kind: 'every', everyMs: 3_600_000 },
@@ -58,7 +59,7 @@ describe('a target of publish', () => {
         'connectors.0: no such connector: "newsleter"; did you mean "news',
       [`${files}, connectors: [newsletter, newsletter]`]: 'connectors.1: newsletter is named twice',
       [`${files}, when: { every: 1s }`]: 'when.every: expected at least 10s',
-      [`${files}, keep: forever`]: 'keep: expected a duration',
+      [`${files}, keep: always`]: 'keep: expected a duration',
       'type: s3, bucket: Acme': 'bucket: expected the name of a bucket',
       'type: s3, bucket: acme, accessKeyId: a': 'expected both accessKeyId and secretAccessKey',
       'type: s3, bucket: acme, endpoint: "http://minio.example"': 'endpoint: expected an https',

@@ -13,8 +13,8 @@ export type Expression =
   | { readonly kind: 'path'; readonly root: string; readonly steps: Steps }
   | {
       /**
-       * `join`: texts and values one after another; `if`: the test, the value where it holds, and the other one; `call`:
-       * a function, method, filter or sign of arithmetic, on the first part.
+       * `join`: texts and values one after another; `if`: the test, the value where it holds, and the other one;
+       * `call`: a function, method, filter or sign of arithmetic, on the first part.
        */
       readonly kind: 'join' | 'or' | 'and' | 'not' | 'compare' | 'call' | 'if';
       /** The operator of a comparison, or what is called. */

@@ -38,16 +38,7 @@ export function readChanges(
   const from = paramOf(cursor, request, 'from');
   const to = paramOf(cursor, request, 'to');
   if (from === null) return to === null ? none : refuse('an end of changes without a start', cursor);
-  const own = (cursor.text('datetime_format') ?? '%Y-%m-%dT%H:%M:%S%z').replace('%_ms', '%f');
-  const formats = [
-    ...new Set(
-      bounds.length === 0
-        ? [own]
-        : bounds.map((use) => use.format ?? (use.isCut === true ? own.replace(/%z$/, '+00') : own)),
-    ),
-  ];
-  const [pattern = own, ...more] = formats;
-  if (more.length > 0) return refuse(`times of two formats (${formats.join(', ')})`, cursor);
+  const pattern = sentPattern(cursor, bounds);
   const format = formatOf(pattern, cursor);
   const { value: first, setting, steps, open } = firstOf(cursor);
   const field = cursorField(cursor, records);
@@ -86,6 +77,18 @@ export function readChanges(
   const incremental = { kind: 'since', ...changed, sinceParam: from, sinceFormat: format, first, lookbackMs };
   if (setting !== null) request.used.push(setting);
   return { ...none, incremental, guesses, open };
+}
+
+/** The one format in which the request sends times. */
+function sentPattern(
+  cursor: Component,
+  bounds: readonly Extract<Request['uses'][number], { kind: 'bound' }>[],
+): string {
+  const own = (cursor.text('datetime_format') ?? '%Y-%m-%dT%H:%M:%S%z').replace('%_ms', '%f');
+  const cut = own.replace(/%z$/, '+00');
+  const formats = new Set(bounds.map((use) => use.format ?? (use.isCut === true ? cut : own)));
+  const [pattern = own] = formats;
+  return formats.size > 1 ? refuse(`times of two formats (${[...formats].join(', ')})`, cursor) : pattern;
 }
 
 /** The parameter that takes the start or the end of changes; null: the request has none. */
