@@ -274,7 +274,7 @@ describe('columns with types', () => {
     ];
     const lists = (rows: readonly object[]): unknown =>
       rows.map((row) =>
-        Object.values(row).map((value: unknown) => (value === null ? null : `${value as string}`)),
+        Object.values(row).map((value: string | number | bigint | null) => value?.toString() ?? null),
       );
     await using mart = await openMart(folder);
     await publish(mart.target, true);
