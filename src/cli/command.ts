@@ -27,7 +27,7 @@ export interface CommandContext {
   settings<Name extends PartName = never>(...parts: readonly Name[]): Promise<SettingsWith<NoInfer<Name>>>;
   /** The value of `--verbose`: results also show details for experts. */
   readonly isVerbose: boolean;
-  /** Of log lines: the value of `--log`. */
+  /** The form of log lines: the value of `--log`. */
   readonly logFormat: 'json' | 'text';
   /** Aborted by the first Ctrl-C or SIGTERM, with `SyncError` INTERRUPTED as its reason. */
   readonly signal: AbortSignal;

@@ -11,7 +11,7 @@ import type { RunSummary } from '../sinks/ledger-reader.ts';
 import { count, counted, printable } from '../telemetry/format.ts';
 import { disclosed, runLook, second, span, type StateLook } from './page-parts.ts';
 
-/* What a page says on top about the act of a visitor that its address names. */
+/* The line on top of a page about the act of a visitor that its address names. */
 
 type Done = NonNullable<Told[1]>;
 

@@ -175,7 +175,7 @@ export function neededFiles(publication: number, base: number, { files, snapshot
 
 /** A manifest as it is stored, with the SHA-256 of its text. */
 export interface StoredManifest {
-  /** Of the newest one, `asOf` and `run` may be those of `latestText`. */
+  /** In the newest one, `asOf` and `run` may be those of `latestText`. */
   readonly manifest: Manifest;
   readonly sha256: string;
   /** When this publication was last known to hold all that the sink had. */

@@ -126,7 +126,7 @@ function reachAdded(
   return { kind: 'other', why: `the field ${place}, which is computed (${expressionText(value)})`, at };
 }
 
-/** What is another value in every run, or a hash of the record. */
+/** Functions that give another value in every run, or a hash of the record. */
 const madeUp = /^(?:now_utc|today_utc|hash|day_delta)$/;
 
 function schemaOf(stream: Component): JsonObject {

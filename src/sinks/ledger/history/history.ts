@@ -257,7 +257,7 @@ async function readRowVersions(
   const textOf = (name: string): string => {
     const text = `CAST(${quoted(name)} AS text)`;
     if (mostChars === undefined) return text;
-    // Of long values the length tells most that are not alike.
+    // The length tells most long values apart.
     const cut = `substr(${text}, 1, ${mostChars}) || '… (' || CAST(length(${text}) AS text) || ' characters)'`;
     return `CASE WHEN length(${text}) > ${mostChars} THEN ${cut} ELSE ${text} END`;
   };
