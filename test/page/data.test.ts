@@ -397,10 +397,12 @@ describe('a target', () => {
     const text = await read('/targets/lake');
     expect(text).toContain('lists__history');
     expect(text).not.toContain('no longer in the config');
-    expect(text).toMatch(/Newest publication no\. \d+, \d+ s old, of [\d:]+ ; promised: after each sync/);
+    expect(text).toMatch(
+      /Newest publication no\. \d+, \d+ (?:s|min) old, of [\d:]+ ; promised: after each sync/,
+    );
     await world.cli('schedule', 'pause', 'shop', '--reason', 'the year ends');
     expect(await read('/targets/lake')).toMatch(
-      /Data age \d+ s , because of shop \/campaigns(__history)? \(limit \d+ \w+\)\. Paused .*since [\d:]+ : the year ends/,
+      /Data age \d+ (?:s|min) , because of shop \/campaigns(__history)? \(limit \d+ \w+\)\. Paused .*since [\d:]+ : the year ends/,
     );
   });
 
