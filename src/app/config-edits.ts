@@ -480,8 +480,8 @@ export interface PlannedNew {
 }
 
 /**
- * Plans the connector of a form, and checks it, unless it is to be added (`do`: add). A secret that was typed goes to a
- * file whose name ends with `suffix`: for as long as the check takes, and for good where the connector is added.
+ * Plans the connector of a form. Checks it unless the form asks to add it (`do`: add). Writes a typed secret to a file
+ * named with `suffix`: the file is removed after a check, and stays once the connector is added.
  */
 export async function planNew(asked: NewAsked, world: EditWorld): Promise<PlannedNew> {
   const typed: string[] = [];

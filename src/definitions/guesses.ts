@@ -18,8 +18,9 @@ export type Asked = readonly [
 ];
 
 /**
- * List parameters that may hide records, each with the values to try in place of its own (`fixed`) or of none. `taken`:
- * parameters that the walk sets. Values that show all come first; of a time bound one that is accepted is enough.
+ * Parameters of `list` that may hide records, each with values to try instead of its fixed value (`fixed`) or of no
+ * value. Skips parameters that the walk sets (`taken`). Values that show all records come first; one accepted value of
+ * a time bound is enough.
  */
 export function hidingParams(
   params: Iterable<Asked>,

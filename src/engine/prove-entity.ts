@@ -171,7 +171,7 @@ function judgeKey({ options: { entity }, readings }: Trial): Verdict {
   const count = listed.reduce((sum, { size }) => sum + size, 0);
   if (count < fewestRows) return open(`too few rows came (${count} of at least ${fewestRows})`);
   if (!isKeyed && withRows.length < 2) return open('rows came below one parent only');
-  return proven(`${count} rows, each with a key of its own`);
+  return proven(`${count} rows, no key twice`);
 }
 
 async function judgePaging({ options, readings, paged }: Trial): Promise<Verdict> {
@@ -213,7 +213,7 @@ function shortPage({ entity: { pagination } }: ProveOptions, { calls: made }: Re
     : null;
 }
 
-/** Whether the page in front of the first one has records of its own. */
+/** Requests the page before the first one. Returns a message if that page has records that no other page has. */
 async function missedAtFront({ source, entity, signal }: ProveOptions, { calls: made }: Reading) {
   const { pagination } = entity;
   const [call] = made;

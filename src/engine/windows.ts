@@ -19,7 +19,7 @@ type OwnListing = Pick<FoundPartition, 'params' | 'inject' | 'marker'>;
 /**
  * The listings of an entity for each variant of its parameters and each value of `each`, with the values that are
  * filled into their records: one, or one for each window of the calendar, oldest first, so that a record that moves to
- * a later window is met there. A window that ended longer than `lookbackMs` ago does not change any more; its marker
+ * a later window is met there. A window that ended more than `lookbackMs` ago is final, and its marker
  * says so. Throws `SyncError` where windows have no beginning, or are too many.
  */
 export function listingsOf(entity: Entity, variants: readonly Params[], nowMs: number) {

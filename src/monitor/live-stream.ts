@@ -13,7 +13,7 @@ interface LiveOptions<Looked> {
 
 const mostStreams = 64;
 const lookMs = 2_000;
-/** A stream ends after so long: a page that stays open connects again, and is let in anew. */
+/** The longest life of a stream. A page that stays open then reconnects, which checks its rights again. */
 const mostAgeMs = 3_600_000;
 /** A proxy cuts a connection on which nothing comes; a visitor who has left is noticed by it. */
 const heartbeatMs = 20_000;

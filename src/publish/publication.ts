@@ -54,7 +54,7 @@ export type PublishEnd =
       /** Failures after the publication was there, in words. */
       readonly warnings: readonly string[];
     }
-  /** Nothing has changed since this one; its freshness is recorded anew. */
+  /** No row has changed since `newest`, whose freshness was updated. */
   | {
       readonly kind: 'unchanged';
       readonly newest: StoredManifest;
@@ -270,8 +270,8 @@ async function writeEntities(
 }
 
 /**
- * Prunes once a day, because that reads the content of the target: with the first publication of the day (UTC), or the
- * first telling of its freshness. A failure to prune does not undo the publication.
+ * Prunes once a day, because that reads the content of the target: with the first publication or update of
+ * freshness of the day (UTC). A failure to prune does not undo the publication.
  */
 async function withPruned(
   target: Target,
