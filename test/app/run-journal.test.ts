@@ -83,7 +83,7 @@ describe.each<SampleSinkType>(['sqlite', 'jsonl', 'postgres'])('in a sink of typ
   });
 
   it('of a run that was killed is as it was up to two seconds before', async () => {
-    const world = await worldOf({ sink, latencyMs: 150, size: 'small' });
+    const world = await worldOf({ sink, latencyMs: 600, size: 'small' });
     const running = startCli(['sync', 'newsletter', '--config', world.config, '--json'], {
       cwd: world.folder,
       env: world.env,
