@@ -17,12 +17,11 @@ const questions = [
       fields: ['send_time', 'settings.subject_line', 'emails_sent'],
     },
   ],
-  ['Is everything up to date, and can I rely on it?', 'freshness', { connector: 'wiki' }],
 ] as const;
 
 // `TEST_LONG=1 npx vitest run test/mcp/transcript.test.ts --update` writes it again.
 it.skipIf(!isLong)(
-  'answers three questions over the data of the demo as docs/examples/agents.md shows',
+  'answers two questions over the data of the demo as docs/examples/agents.md shows',
   async ({ folder }) => {
     expect((await runCli(['demo', '--directory', folder], { cwd: folder })).code).toBe(0);
     await using mcp = await openMcpClient({ config: `${folder}/connector-sync.yaml`, env: {} });
@@ -33,7 +32,7 @@ it.skipIf(!isLong)(
       parts.push(fenced(sameEachTime(answer)), '');
     }
     const intro = [
-      '# Three questions over the data of the demo',
+      '# Two questions over the data of the demo',
       '',
       'What an agent asks [`connector-sync mcp`](../guides/agents.md), and what it gets. Made by a test.',
       '',
