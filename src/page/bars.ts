@@ -56,11 +56,7 @@ const parts = [
 ] as const;
 
 /** Changes by day, the last on the right. A day without runs is undefined, and empty. `label`: `Changes of lists`. */
-export function changeBars(
-  days: readonly (DayChanges | undefined)[],
-  size: BarsSize,
-  label: string,
-): SafeHtml {
+export function changeBars(days: readonly (DayChanges | undefined)[], size: BarsSize, label: string) {
   const { height } = size;
   const shape = { ...size, places: days.length };
   const most = Math.max(1, ...days.map((day) => (day === undefined ? 0 : allOf(day))));

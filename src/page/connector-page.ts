@@ -359,11 +359,7 @@ function partOf(
 }
 
 /** When what failed is read again. */
-function nextTry(
-  connector: ConnectorSettings,
-  overview: ReadConnector['overview'],
-  nowMs: number,
-): SafeHtml | string {
+function nextTry(connector: ConnectorSettings, overview: ReadConnector['overview'], nowMs: number) {
   const next = nextRunOf(connector, overview, nowMs);
   if (next.kind === 'at') return html`tried again at ${moment(next.at, nowMs)}`;
   if (next.kind === 'overdue') {

@@ -145,11 +145,7 @@ function targetLine({ target: { name }, look, word, why }: JudgedTarget): readon
 const mostNamed = 5;
 
 /** `3 more are tried again by 15:41: shop-de, ads-search, crm-leads.` */
-function healingLine(
-  { connectors, until }: OverviewData['healing'],
-  isMore: boolean,
-  { nowMs }: PageWorld,
-): SafeHtml {
+function healingLine({ connectors, until }: OverviewData['healing'], isMore: boolean, { nowMs }: PageWorld) {
   const links = connectors.slice(0, mostNamed).map(({ connector: { name }, runs }) => {
     return html`<a href="connectors/${name}">${name}</a>${timesText(runs, ' (', ')')}`;
   });

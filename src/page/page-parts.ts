@@ -16,11 +16,7 @@ export function crumbs(
 }
 
 /** The head of a page: its answer as the heading, a line of facts, and acts. */
-export function head(
-  heading: SafeHtml | string,
-  soft: SafeHtml | string,
-  acts: SafeHtml | string = '',
-): SafeHtml {
+export function head(heading: SafeHtml | string, soft: SafeHtml | string, acts: SafeHtml | string = '') {
   return html`<div class="head">
     <div>
       <h1>${heading}</h1>
@@ -270,11 +266,7 @@ export function inputField(
 export const typedSecret = { type: 'password', autocomplete: 'new-password' } as const;
 
 /** A field to type a search into; only screen readers read its label. */
-export function searchBox(
-  name: string,
-  label: string,
-  attributes: Readonly<Record<string, string>>,
-): SafeHtml {
+export function searchBox(name: string, label: string, attributes: Readonly<Record<string, string>>) {
   return html`<label class="unseen" for="${name}">${label}</label
     >${input(name, { type: 'search', ...attributes })}`;
 }

@@ -112,11 +112,7 @@ const decisions: Partial<Readonly<Record<Trouble['kind'], string>>> = {
 };
 
 /** ` (failed 7 times)`: the runs in a row, up to the newest, that ended alike and not well; empty for less than two. */
-export function timesText(
-  runs: readonly Pick<RunFacts, 'kind' | 'state'>[],
-  before: string,
-  after: string,
-): string {
+export function timesText(runs: readonly Pick<RunFacts, 'kind' | 'state'>[], before: string, after: string) {
   const ended = runs.filter(({ kind, state: of }) => kind === 'sync' && of !== 'running');
   const [newest] = ended;
   if (newest === undefined || newest.state === 'ok') return '';

@@ -117,10 +117,7 @@ type Batches = AsyncIterable<readonly StoredRecord[]>;
  * Gives records the types of their columns. A value that does not fit stays in `_extra` under the name of its field,
  * and the column is null; a time of a finer fraction is rounded down and stays there too. An empty text is no value.
  */
-export async function* typedRows(
-  batches: Batches,
-  { kinds, fields, onMisfit }: Typed,
-): AsyncGenerator<readonly StoredRecord[]> {
+export async function* typedRows(batches: Batches, { kinds, fields, onMisfit }: Typed) {
   const columns = fields.flatMap((field, index): TypedColumn[] => {
     const kind = kinds.get(field);
     return kind === undefined ? [] : [{ field, index, kind }];

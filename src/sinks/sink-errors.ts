@@ -99,10 +99,7 @@ export function noPartitionError(connector: ConnectorName, partition: number): S
 }
 
 /** Differences between the stored identity of a connector and the given one. */
-export function identityDifferences(
-  stored: StoredIdentity,
-  given: StoredIdentity,
-): readonly IdentityDifference[] {
+export function identityDifferences(stored: StoredIdentity, given: StoredIdentity) {
   const all: readonly IdentityDifference[] = [
     { what: 'base URL', stored: stored.baseUrl, given: given.baseUrl },
     { what: 'connector id', stored: stored.connectorId, given: given.connectorId },

@@ -514,12 +514,7 @@ const names = ['id', 'gid', 'sid', 'uuid', 'guid', 'uid'];
  * The field that identifies a record, as far as the file shows it. In a plain file, which was not written for imports,
  * only a field is a key that every record has, or that reads one record.
  */
-export function inferKey(
-  entity: string,
-  fields: readonly Field[],
-  get: Operation | null,
-  isPlain: boolean,
-): KeyFound {
+export function inferKey(entity: string, fields: readonly Field[], get: Operation | null, isPlain: boolean) {
   const asked = neededParams(get);
   const declared = fields.filter(({ type }) => type === 'string' || type === 'integer');
   const isProven = ({ isRequired, isNullable, name }: Field): boolean =>

@@ -179,11 +179,7 @@ function byNumber(operation: Operation, values: readonly AnswerValue[], shared: 
 const afterParam = /^(?:starting )?after(?: id)?$|^(?:last|since|start|from|min) id$/;
 
 /** The parameter takes a record's id, and a flag says whether there is more. */
-function afterRecord(
-  operation: Operation,
-  values: readonly AnswerValue[],
-  shared: Shared,
-): PagingFound | null {
+function afterRecord(operation: Operation, values: readonly AnswerValue[], shared: Shared) {
   const params = operation.params.filter(({ name, type, schema }) => {
     const isValue = type === 'string' || type === 'integer';
     return (

@@ -241,11 +241,7 @@ function plainSchemes(root: JsonObject, operations: readonly Operation[], schema
 /**
  * Names of schemes that are required together, for each way; without a statement in the file, each scheme is one way.
  */
-function requirementsOf(
-  security: Operation['security'],
-  root: JsonObject,
-  declared: JsonObject,
-): readonly (readonly string[])[] {
+function requirementsOf(security: Operation['security'], root: JsonObject, declared: JsonObject) {
   const stated = (security ?? listIn(root, 'security'))
     .map((one) => (isJsonObject(one) ? Object.keys(one) : []))
     .filter((names) => names.length > 0);
@@ -286,11 +282,7 @@ function waysOf(name: string, scheme: JsonObject, beside: readonly NamedScheme[]
 }
 
 /** Adds the fields of the credentials: those that the scheme needs, by these names, and one for each `beside` it. */
-function withConfig(
-  scheme: JsonObject,
-  fields: readonly string[],
-  beside: readonly NamedScheme[],
-): JsonObject {
+function withConfig(scheme: JsonObject, fields: readonly string[], beside: readonly NamedScheme[]) {
   // Only keys in headers can be sent in addition to the first scheme. An empty template refuses any other.
   const headers = beside.map(([name, one]): readonly [string, JsonValue] => [
     textIn(one, 'name') ?? '',

@@ -76,10 +76,7 @@ function pointedAt(root: JsonObject, reference: string): JsonValue | undefined {
 
 const fieldTypes = ['string', 'integer', 'number', 'boolean', 'object', 'array'] as const;
 
-function kindsOf(
-  schemas: readonly JsonObject[],
-  resolve: (schema: JsonValue | undefined) => JsonObject,
-): ReadonlySet<string> {
+function kindsOf(schemas: readonly JsonObject[], resolve: (schema: JsonValue | undefined) => JsonObject) {
   const found = schemas.flatMap((schema): readonly string[] => {
     const type = partIn(schema, 'type');
     const stated = typeof type === 'string' ? [type] : textsIn(schema, 'type');
@@ -103,10 +100,7 @@ function kindsOf(
  * References that lead out of the file, nowhere or in a circle. Every value is visited once, however often an anchor
  * is used.
  */
-export function referenceProblems(
-  root: JsonObject,
-  problem: (at: YamlPath, message: string) => Problem,
-): readonly Problem[] {
+export function referenceProblems(root: JsonObject, problem: (at: YamlPath, message: string) => Problem) {
   const found: Problem[] = [];
   const seen = new Set<JsonValue>();
   const open: { readonly value: JsonValue; readonly at: YamlPath }[] = [{ value: root, at: [] }];

@@ -54,11 +54,7 @@ export function valuesSent(list: Operation, paging: Paging, mode: ModeName, { se
  * Guesses for values that nothing in the file fills, and for defaults that may leave records out, each with its
  * question.
  */
-export function guessedValues(
-  list: Operation,
-  asked: Asked,
-  missing: readonly Parameter[],
-): { readonly fixed: FixedValues; readonly open: readonly OpenQuestion[] } {
+export function guessedValues(list: Operation, asked: Asked, missing: readonly Parameter[]) {
   const unfilled = missing.map((param) => {
     return { param, why: oneLine(param.description, 120) || 'nothing in the file fills it' };
   });

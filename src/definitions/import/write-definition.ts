@@ -53,10 +53,7 @@ export function writeDefinition(
 /** The file that a definition is made of. */
 type Described = Pick<ServiceFile, 'name' | 'version' | 'sha256' | 'title' | 'file' | 'licenseNote'>;
 
-export function headOf(
-  { name, version, sha256, title, file, licenseNote }: Described,
-  mode: ModeName,
-): readonly string[] {
+export function headOf({ name, version, sha256, title, file, licenseNote }: Described, mode: ModeName) {
   return [
     `${title}: imported for ${mode} connectors from ${name} ${version} (${oneLine(basename(file), 80)}, SHA-256 ${sha256}).`,
     ...licenseNote,
@@ -238,11 +235,7 @@ function directRecords({ records }: Operation): JsonValue {
 }
 
 /** The list parameters of the definition: those that are sent, and optional ones that a person may use. */
-function listParams(
-  plan: EntityPlan,
-  mode: ModeName,
-  ofPaging: Readonly<Record<string, JsonObject>>,
-): Readonly<Record<string, JsonObject>> {
+function listParams(plan: EntityPlan, mode: ModeName, ofPaging: Readonly<Record<string, JsonObject>>) {
   const filled = new Set(plan.parents.flatMap(({ params }) => [...params.keys()]));
   const counted = 'param' in plan.paging ? plan.paging.param?.name : undefined;
   const own = plan.list.params.flatMap((param): readonly [string, JsonObject][] => {

@@ -132,10 +132,7 @@ export function countPage(
 }
 
 /** The page's records that came in part and whose rows stay as they are; nothing where there are none. */
-export function countPartial(
-  { rows }: Pick<PageCommit, 'rows'>,
-  stored: readonly StoredCounts[],
-): Pick<CommittedPage, 'partial'> {
+export function countPartial({ rows }: Pick<PageCommit, 'rows'>, stored: readonly StoredCounts[]) {
   const came = rows.flatMap(({ records }) => records).filter((record) => record.partial !== undefined).length;
   const partial = stored.reduce((left, { quarantined }) => left - quarantined, came);
   return partial === 0 ? {} : { partial };

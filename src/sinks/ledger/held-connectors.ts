@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import { writeJson, readJson } from '../../core/json.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { cellOf, type Tx } from '../../sql/database.ts';
-import type { SinkCopies, UnfinishedCopy, ResetCounts, ResetScope } from '../requests.ts';
+import type { SinkCopies, UnfinishedCopy, ResetScope } from '../requests.ts';
 import type { ConnectorIdentity, Holder, StoredIdentity } from '../lease.ts';
 import type { StoredOrigin } from '../ledger-reader.ts';
 import { parseCopiedTo, parseHolder } from '../stored-json.ts';
@@ -268,18 +268,12 @@ export interface Resetting {
   readonly what: Pick<ResetScope, 'withData' | 'now'>;
 }
 
-export async function resetEntity(
-  resetting: Resetting,
-  entities: readonly EntityName[],
-): Promise<ResetCounts> {
+export async function resetEntity(resetting: Resetting, entities: readonly EntityName[]) {
   const partitions = await readAgain(resetting, entities);
   return { partitions, rows: resetting.what.withData ? await dropRecords(resetting, entities) : 0 };
 }
 
-export async function resetConnector(
-  resetting: Resetting,
-  entities: readonly EntityName[],
-): Promise<ResetCounts> {
+export async function resetConnector(resetting: Resetting, entities: readonly EntityName[]) {
   const { tx, connector, what } = resetting;
   const partitions = await readAgain(resetting, entities);
   await deleteOf(resetting, ['_sync_windows']);
@@ -385,11 +379,7 @@ export async function forgetConnector(tx: Tx, connector: ConnectorName, also: re
 }
 
 /** Removes the ledger's facts about the connector, except the tables `kept`. */
-export async function dropFacts(
-  tx: Tx,
-  connector: ConnectorName,
-  kept: readonly string[] = [],
-): Promise<void> {
+export async function dropFacts(tx: Tx, connector: ConnectorName, kept: readonly string[] = []) {
   for (const table of factNames.toReversed()) {
     if (!kept.includes(table)) await clearFacts(tx, table, connector);
   }

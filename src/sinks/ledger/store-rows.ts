@@ -82,11 +82,7 @@ export async function readStored(commit: Commit, shown: readonly EntityRows[], i
  * Stores the records of a commit's pages, in their order, and counts the outcomes for each of `shown`. Stored rows were
  * read before, all is decided here, and changes are written in sets.
  */
-export async function storeRows(
-  commit: Commit,
-  shown: readonly ShownRows[],
-  known: KnownRows,
-): Promise<readonly StoredCounts[]> {
+export async function storeRows(commit: Commit, shown: readonly ShownRows[], known: KnownRows) {
   const { batches, numbers, missed, isMet } = known;
   const meeting: Meeting = {
     commit,

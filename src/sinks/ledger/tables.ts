@@ -20,7 +20,6 @@ import type { Lease } from '../lease.ts';
 import {
   nothingStored,
   spreadOver,
-  type FoundRow,
   type LookedRecord,
   type StoredAccount,
   type StoredKey,
@@ -148,12 +147,7 @@ export async function renewTable(tx: Tx, of: OfEntity): Promise<void> {
 }
 
 /** Notes columns that were added for undeclared fields, or got another type; they are declared from now on. */
-export async function addEvolved(
-  tx: Tx,
-  of: OfEntity,
-  before: TableColumns,
-  columns: readonly Column[],
-): Promise<TableColumns> {
+export async function addEvolved(tx: Tx, of: OfEntity, before: TableColumns, columns: readonly Column[]) {
   const after = withAdded(before, columns);
   await save(tx, { ...of, name: '' }, before, after);
   return after;
@@ -416,11 +410,7 @@ export function ledgerStoredKeys(records: Names, heldOf: (lease: Lease) => HeldC
       });
     },
     /** Each record's row, in order; null where none is stored. A commit may change the answer. */
-    find: async (
-      lease: Lease,
-      entity: EntityName,
-      records: readonly LookedRecord[],
-    ): Promise<readonly (FoundRow | null)[]> => {
+    find: async (lease: Lease, entity: EntityName, records: readonly LookedRecord[]) => {
       const { run, read } = heldOf(lease);
       const table = run?.tables.get(entity);
       const none = records.map(() => null);

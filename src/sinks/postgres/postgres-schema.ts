@@ -215,12 +215,7 @@ async function markedSink(tx: Tx, schema: string) {
   );
 }
 
-async function makeOnce(
-  tx: WriteTx,
-  place: string,
-  schema: string,
-  format: SchemaFormat,
-): Promise<FoundSink> {
+async function makeOnce(tx: WriteTx, place: string, schema: string, format: SchemaFormat) {
   await tx.run('SELECT pg_advisory_xact_lock(hashtextextended(:schema, 0))', {
     schema: `connector-sync ${schema}`,
   });

@@ -151,11 +151,7 @@ function insertOf(name: string, table: EntityTable): Writing {
   };
 }
 
-function* cellsOf(
-  rows: readonly NewestRow[],
-  now: Instant,
-  run: string,
-): Generator<readonly BinaryValue[], void> {
+function* cellsOf(rows: readonly NewestRow[], now: Instant, run: string) {
   for (const { row, record, seq, owner = null } of rows) {
     const { keyText, extra, values } = record;
     const hash = storedHash(record, now);

@@ -83,10 +83,7 @@ export function ledgerDrift({ db }: Pick<Ledger, 'db'>, inLease: InLease) {
  * Adds typed columns for undeclared fields whose values all fit one, and moves the values over. Gives them. Last before
  * the run is finished: no record is prepared for them.
  */
-async function evolve(
-  { ledger: { records }, connector, tx, stamp }: Commit,
-  entity: EntityName,
-): Promise<readonly Column[]> {
+async function evolve({ ledger: { records }, connector, tx, stamp }: Commit, entity: EntityName) {
   const of = { connector, entity };
   const known = await knownTable(tx, of);
   if (known === undefined) return [];

@@ -292,11 +292,7 @@ async function readRowVersions(
  * Status of all connectors, or of the named ones. Runs one statement for each kind of fact, however many connectors
  * there are.
  */
-export async function readConnectors(
-  tx: Tx,
-  only?: readonly ConnectorName[],
-  records?: RecordTables,
-): Promise<readonly ConnectorStatus[]> {
+export async function readConnectors(tx: Tx, only?: readonly ConnectorName[], records?: RecordTables) {
   const named = { only: only ?? [] };
   const known = await tx.rows<ConnectorRow>(
     `SELECT connector, definition, connector_id, base_url, holder FROM _sync_connectors
@@ -496,11 +492,7 @@ export async function readDoubted(tx: Tx, of: OfListings): Promise<Of<DoubtedLis
 /**
  * Adds the record's key and the other listing to a collision, while both exist. The ledger keeps only their numbers.
  */
-async function nameCollision(
-  tx: Tx,
-  records: RecordTables,
-  of: OfEntity & { readonly doubt: Doubt },
-): Promise<Doubt> {
+async function nameCollision(tx: Tx, records: RecordTables, of: OfEntity & { readonly doubt: Doubt }) {
   const { doubt } = of;
   if (doubt.kind !== 'collision') return doubt;
   const row = (await (await openStoredTable(tx, records, of))?.rows(tx, [doubt.row]))?.get(doubt.row);

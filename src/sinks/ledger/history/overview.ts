@@ -251,11 +251,7 @@ interface KnownOverview {
  * Renews an overview: reads the connectors that were written to since, and all pauses, because these are written
  * without holding a connector. Returns the same object and entries where nothing was written.
  */
-async function renewOverview(
-  tx: Tx,
-  known: KnownOverview,
-  lastCommits: (tx: Tx) => Promise<LastCommits>,
-): Promise<KnownOverview> {
+async function renewOverview(tx: Tx, known: KnownOverview, lastCommits: (tx: Tx) => Promise<LastCommits>) {
   const [last, pauses] = await Promise.all([lastCommits(tx), readPauses(tx)]);
   const commits = new Map(last.map((one) => [one.connector, one.lastCommit]));
   if (known.commits === null) {

@@ -248,11 +248,7 @@ async function findRecords(purging: PurgingTx, asked: PurgedKeys): Promise<Found
  * Adds the records with these keys and all that belongs to them: elements that were made of them, listings that they
  * have led to with the rows of these, at any depth.
  */
-async function findBelow(
-  purging: PurgingTx,
-  all: FoundRecords,
-  { entity, keyTexts }: PurgedKeys,
-): Promise<FoundRecords> {
+async function findBelow(purging: PurgingTx, all: FoundRecords, { entity, keyTexts }: PurgedKeys) {
   const { tx, records, connector } = purging;
   const { of: found, joins } = all;
   const foundOf = async (name: EntityName): Promise<FoundOf> => {
@@ -472,10 +468,7 @@ async function lookAt(purging: PurgingTx, found: FoundRecords) {
  * without a known key. The table gets another id, because readers that follow its rows by change numbers would miss the
  * removed ones.
  */
-async function removeFound(
-  purging: PurgingTx,
-  found: FoundRecords,
-): Promise<readonly (PurgedOf & { readonly refused: readonly string[] })[]> {
+async function removeFound(purging: PurgingTx, found: FoundRecords) {
   const looks = await lookAt(purging, found);
   const { tx, records, connector } = purging;
   for (const { entity, table, rows, moved, keyTexts } of found.of.values()) {

@@ -193,11 +193,7 @@ async function startFresh(
  * Ends the run: stores the report, and prunes data past its retention. If the report's counts differ from those of the
  * ledger, the run is stored as `failed` with that error, which is returned.
  */
-export async function finishRun(
-  commit: Commit,
-  report: RunReport,
-  journal?: string,
-): Promise<RunReport['error']> {
+export async function finishRun(commit: Commit, report: RunReport, journal?: string) {
   const { connector, current, tx, stamp } = commit;
   const wrong = accountingError(current.run, await countsOfRun(tx, current.run), report.entities);
   const stored = wrong === null ? report : { ...report, outcome: 'failed' as const, error: wrong };

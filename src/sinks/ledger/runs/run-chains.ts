@@ -252,11 +252,7 @@ function choicesOf({ choices }: Scope): ReadonlyMap<EntityName, string> {
  * Reading of the plan's entities in a chain of runs. Throws where the plan lacks one: its partitions would never become
  * ready.
  */
-export function chainReadings(
-  plan: RunPlan,
-  definitionHash: string,
-  isFull: boolean,
-): ReadonlyMap<EntityName, ChainReading> {
+export function chainReadings(plan: RunPlan, definitionHash: string, isFull: boolean) {
   const leaves = new Set(plan.leaves);
   return new Map(
     plan.entities.map((entity) => {
