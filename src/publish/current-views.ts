@@ -66,11 +66,10 @@ function pointer(step: string): string {
 function joinedTexts(source: string, path: readonly string[]): string {
   let found = `[${source}]`;
   for (const step of path) {
-    const inner = step === '*' ? `list_concat(json_extract(v, '$.*'), json_extract(v, '$[*]'))` : null;
     found =
-      inner === null
-        ? `list_transform(${found}, lambda v: json_extract(v, '${pointer(step)}'))`
-        : `flatten(list_transform(${found}, lambda v: ${inner}))`;
+      step === '*'
+        ? `flatten(list_transform(${found}, lambda v: list_concat(json_extract(v, '$.*'), json_extract(v, '$[*]'))))`
+        : `list_transform(${found}, lambda v: json_extract(v, '${pointer(step)}'))`;
   }
   const texts = `list_filter(${found}, lambda v: json_type(v) = 'VARCHAR')`;
   return `(SELECT CASE WHEN len(t) > 0 THEN array_to_string(list_transform(t, lambda v: v ->> '$'), '') END FROM (SELECT ${texts} AS t))`;
@@ -122,6 +121,7 @@ export function viewComment(entity: PlannedEntity, text: string): string {
   return `${made}rows of ${entity.connector}/${entity.entity} that are not deleted (${hash})`;
 }
 
-export function isOwnView(comment: string | null): boolean {
-  return comment?.startsWith(made) === true;
+/** `comment`: as `TableChange.viewComment` gives it. */
+export function isOwnView(comment: { readonly text: string | null } | undefined): boolean {
+  return comment?.text?.startsWith(made) === true;
 }

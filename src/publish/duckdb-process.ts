@@ -22,8 +22,7 @@ const calls = {
   },
   rows: async ({ id, sql, values }: Statement) => await opened(id).rows(sql, values),
   run: async ({ id, sql, values }: Statement) => await opened(id).run(sql, values),
-  appendTo: async ({ id, table }: OfFile & { readonly table: AppendedTable }) =>
-    await opened(id).appendTo(table),
+  appendTo: ({ id, table }: OfFile & { readonly table: AppendedTable }) => opened(id).appendTo(table),
   append: ({ id, rows }: OfFile & { readonly rows: readonly AppendedRow[] }) => opened(id).append(rows),
   flush: ({ id }: OfFile) => opened(id).flush(),
   endAppend: ({ id }: OfFile) => opened(id).endAppend(),

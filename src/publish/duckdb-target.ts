@@ -132,8 +132,7 @@ async function openSession({ ask }: Asking, file: string, how: 'read' | 'write')
     flush: async () => await ask('flush', { id }),
     endAppend: async () => await ask('endAppend', { id }),
     /** Raises the limit from now on. Other publications do not get as much, because DuckDB would fill it. */
-    allowMoreMemory: async () =>
-      await ask('run', { id, sql: `SET memory_limit = '${largerLimit}'`, values: {} }),
+    allowMoreMemory: () => ask('run', { id, sql: `SET memory_limit = '${largerLimit}'`, values: {} }),
     close: async () => await ask('close', { id }),
     // An error of work is the one to report, and a process that has ended has closed its files.
     [Symbol.asyncDispose]: async () => await ask('close', { id }).catch(() => undefined),
@@ -281,7 +280,7 @@ async function openBuild({
          WHERE database_name = current_database() AND schema_name = 'main' AND view_name = :view`,
         { view: viewOf(entity) },
       );
-      return found?.text ?? (found === undefined ? undefined : null);
+      return found;
     },
     putView: async (entity, columns) => {
       const { connector, entity: table } = entity;

@@ -131,8 +131,7 @@ export async function leftPartials(root: string): Promise<readonly Leftover[]> {
   for await (const { name, stats } of walk(root, '', '')) {
     if (!partialName.test(basename(name))) continue;
     const path = join(root, name);
-    const remove = async (): Promise<void> =>
-      void (await explained(path, async () => await removeFile(root, path)));
+    const remove = async (): Promise<void> => void (await explained(path, () => removeFile(root, path)));
     const facts = { files: 1, bytes: stats.size, modifiedAtMs: stats.mtimeMs };
     partials.push({ name: name.replace(stagedName, '$1'), ...facts, remove });
   }

@@ -89,6 +89,9 @@ const entity = z.strictObject({
     .meta({ description: 'All rows that are not deleted, for readers that begin here' }),
 });
 
+/** Keeps what a manifest has of an entity, and nothing else. */
+export const publishedEntity = entity.strip();
+
 /** A publication: its content and its range of changes. Its files count only because of it. */
 const manifest = z.strictObject({
   format: z.literal(manifestFormat),

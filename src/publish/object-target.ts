@@ -113,20 +113,7 @@ export async function readStored(store: ObjectStore, publication: number): Promi
 /** How files are named, as manifests say it: flat, because deep trees are slow to list. */
 const layout = '{connector}/{entity}/g{generation}/{kind}/{publication}-{part}';
 
-interface PartName extends Pick<PublishedEntity, 'connector' | 'entity' | 'generation'> {
-  readonly kind: 'changes' | 'snapshot';
-  readonly publication: number;
-  readonly part: number;
-}
-
-/** Ends with 8 hex digits of the attempt: no name comes twice. */
-function partName(name: PartName, attempt: string, format: FileFormat): string {
-  const { connector, entity, generation, kind } = name;
-  const [publication, part] = [String(name.publication).padStart(8, '0'), String(name.part).padStart(4, '0')];
-  return `${connector}/${entity}/g${generation}/${kind}/${publication}-${part}-${attempt}.${format}`;
-}
-
-/** Matches what `partName` makes, and no file that another program may have put there. */
+/** Matches what `writeFiles` makes, and no file that another program may have put there. */
 const partPattern =
   /^[a-z0-9_-]+\/[a-z0-9_]+\/g\d+\/(?:changes|snapshot)\/(?<publication>\d{8,})-\d{4,}-(?<attempt>[0-9a-f]{8})\.(?:parquet|jsonl|csv)$/;
 
@@ -455,6 +442,7 @@ function beginPublication(
   { store, writers, format, clock }: ObjectTargetOptions,
   number: number,
 ): OpenPublication {
+  /** In the name of each file: no name comes twice. */
   const attempt = randomBytes(4).toString('hex');
   const begunMs = clock.now();
   /** Names by the paths of staged files. */
@@ -466,9 +454,9 @@ function beginPublication(
   /** Files of one kind of an entity, under their names but not yet in a manifest. */
   const writeFiles = async (
     entity: PlannedEntity,
-    kind: PartName['kind'],
+    kind: 'changes' | 'snapshot',
     batches: AsyncIterable<readonly StoredRecord[]>,
-  ): Promise<{ readonly deletes: number; readonly rows: number; readonly files: PublishedFile[] }> => {
+  ) => {
     await using rowFiles = await writers.open({
       format,
       table: entity.table,
@@ -477,7 +465,8 @@ function beginPublication(
       maxRows,
       maxBytes: store.maxFileBytes,
       pathOf: async (part) => {
-        const name = partName({ ...entity, kind, publication: number, part }, attempt, format);
+        const file = `${String(number).padStart(8, '0')}-${String(part).padStart(4, '0')}-${attempt}.${format}`;
+        const name = `${entity.connector}/${entity.entity}/g${entity.generation}/${kind}/${file}`;
         const path = await store.stage(name);
         staged.set(path, name);
         return path;
@@ -504,12 +493,8 @@ function beginPublication(
     write: async (entity, { changes, snapshot }) => {
       const { rows, deletes, files } = await writeFiles(entity, 'changes', changes);
       const all = snapshot === null ? null : await writeFiles(entity, 'snapshot', snapshot);
-      return {
-        upserts: rows - deletes,
-        deletes,
-        files,
-        snapshot: all === null ? null : { rows: all.rows, files: all.files },
-      };
+      const whole = all && { rows: all.rows, files: all.files };
+      return { upserts: rows - deletes, deletes, files, snapshot: whole };
     },
     commit: async (manifest) => {
       if (clock.now() - begunMs > longestMs) throw tooLongError(number);

@@ -166,15 +166,13 @@ function changeIn(transaction: Transaction, opened: Opened): TableChange & Postg
         `SELECT obj_description(oid, 'pg_class') AS text FROM pg_class WHERE oid = to_regclass(:name) AND relkind = 'v'`,
         { name },
       );
-      if (isOwnView(found?.text ?? null)) tx.put(`DROP VIEW ${name}`);
+      if (isOwnView(found)) tx.put(`DROP VIEW ${name}`);
     },
-    viewComment: async (entity) => {
-      const found = await tx.first<{ readonly text: string | null }>(
+    viewComment: async (entity) =>
+      await tx.first<{ readonly text: string | null }>(
         `SELECT obj_description(id, 'pg_class') AS text FROM to_regclass(:view) AS t(id) WHERE id IS NOT NULL`,
         { view: viewName(tables, entity) },
-      );
-      return found?.text ?? (found === undefined ? undefined : null);
-    },
+      ),
     putView: async (entity, columns) => await putView(tables, entity, columns),
     reshape: async ({ kind, name }, entity, change) => {
       const table = tables.sqlName(entity);

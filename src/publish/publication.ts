@@ -1,24 +1,20 @@
 import path from 'node:path';
 import { type Clock, type Instant, instant } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
-import {
-  entityOfHistory,
-  historyName,
-  type ConnectorName,
-  type OfEntity,
-  type RunId,
-} from '../core/names.ts';
-import type { EntityTable } from '../core/records.ts';
+import { entityOfHistory, type ConnectorName, type OfEntity, type RunId } from '../core/names.ts';
+import type { DescribedTable, EntityTable } from '../core/records.ts';
 import { describeTables } from '../definitions/describe-tables.ts';
 import type { ConnectorSettings, PublishSettings } from '../settings/settings.ts';
 import type { StoredRecord } from '../sinks/readings.ts';
 import { counted } from '../telemetry/format.ts';
+import { historyTable } from '../sinks/decisions/stored-table.ts';
 import { checkCopied, openExistingRecords } from '../sinks/registry.ts';
 import type { RecordReader } from '../sinks/sink-access.ts';
 import {
   entityName,
   manifestFormat,
   manifestText,
+  publishedEntity,
   readManifest,
   type Manifest,
   type PublishedColumn,
@@ -256,15 +252,8 @@ async function writeEntities(
 ): Promise<readonly PublishedEntity[]> {
   const entities: PublishedEntity[] = [];
   for (const one of planned) {
-    const {
-      table: _table,
-      isNewGeneration: _isNew,
-      kinds: _kinds,
-      described: _text,
-      ...published
-    } = one.planned;
     const written = await writeEntity(publication, one, { reader, signal, onProgress, misfits });
-    entities.push({ ...published, ...written });
+    entities.push(publishedEntity.parse({ ...one.planned, ...written }));
   }
   return [...entities, ...unchanged];
 }
@@ -348,9 +337,10 @@ export interface StoredEntity {
  */
 export async function readStoredConnector(
   reader: RecordReader,
-  { name, definition, entities: chosen }: ConnectorSettings,
+  connector: ConnectorSettings,
   newest: Manifest | null,
 ) {
+  const { name } = connector;
   const { history } = reader;
   await checkCopied(history, name);
   const freshness = new Map((await history.freshness(name)).map(({ entity, asOf }) => [entity, asOf]));
@@ -360,28 +350,18 @@ export async function readStoredConnector(
       partMissing?.doubt.kind === 'collision' ? [entity] : [],
     ),
   );
-  const owners = new Map(
-    [...definition.entities.values()].flatMap((entity) => {
-      const { table, explodedTable } = entity;
-      const settings = chosen.get(table.entity);
-      if (settings === undefined) return [];
-      const names = explodedTable === null ? [table.entity] : [table.entity, explodedTable.entity];
-      const all = settings.history === null ? names : [...names, ...names.map(historyName)];
-      return all.map((one) => [one, entity] as const);
-    }),
-  );
+  const declared = declaredTables(connector);
   const entities: StoredEntity[] = [];
-  for (const [entity, declared] of owners) {
+  for (const one of declared) {
+    const { entity } = one.table;
     const table = await reader.table(name, entity);
     const tableId = await reader.tableId(name, entity);
     if (table === null || tableId === null) continue;
     const owner = entityOfHistory(entity) ?? entity;
     const isColliding = colliding.has(owner);
-    const kinds = kindsOf(declared, table);
-    const parents = chosen.get(declared.name)?.parents ?? [];
-    const described = describeTables(declared, parents).find((one) => one.entity === owner) ?? null;
+    const kinds = kindsOf(one.entity, table);
     const asOf = freshness.get(owner) ?? null;
-    entities.push({ table, tableId, asOf, isColliding, kinds, described });
+    entities.push({ table, tableId, asOf, isColliding, kinds, described: describedTable(one) });
   }
   const [newestRun] = await history.runs({ connector: name, limit: 1 });
   const doubts = await history.doubts([name]);
@@ -399,9 +379,30 @@ export async function readStoredConnector(
     /** Why the sink seems to be restored from a backup that is older than the newest publication; null: it does not. */
     restored: newest === null ? null : await restoredBecause(reader, name, entities, newest),
     /** Entities of the settings, stored or not. */
-    declared: [...owners.keys()],
+    declared: declared.map(({ table }) => table.entity),
     entities,
   };
+}
+
+/** `table`: the table of the entity, or of the array that it is exploded into, or one with the versions of either. */
+export type DeclaredTable = ReturnType<typeof declaredTables>[number];
+
+/** Tables of a connector that are published once they are stored. */
+export function declaredTables(connector: ConnectorSettings) {
+  return [...connector.definition.entities.values()].flatMap((entity) => {
+    const { table, explodedTable } = entity;
+    const settings = connector.entities.get(table.entity);
+    if (settings === undefined) return [];
+    const tables = explodedTable === null ? [table] : [table, explodedTable];
+    const all = settings.history === null ? tables : [...tables, ...tables.map(historyTable)];
+    return all.map((one) => ({ connector, entity, table: one }));
+  });
+}
+
+export function describedTable({ connector, entity, table }: DeclaredTable): DescribedTable | null {
+  const parents = connector.entities.get(entity.name)?.parents ?? [];
+  const name = entityOfHistory(table.entity) ?? table.entity;
+  return describeTables(entity, parents).find((one) => one.entity === name) ?? null;
 }
 
 /** `StoredState.removed`, without those that were published as removed. */
@@ -701,12 +702,11 @@ function planEntity({ publication, connector, entity, published, ofAll, wishes }
 
 /** Readers empty their tables. When the entity comes back, its table is another one, and its generation too. */
 function planRemoved(publication: number, published: PublishedEntity, { layout }: Wishes): EntityPlan {
-  const { upserts: _upserts, deletes: _deletes, files: _files, snapshot: _snapshot, ...kept } = published;
-  const { entity, key, columns } = kept;
+  const { entity, key, columns } = published;
   const fields = key.map((name) => columns.find((column) => column.name === name)?.field ?? name);
   return {
     planned: {
-      ...kept,
+      ...published,
       layout,
       generation: publication,
       base: publication,

@@ -1,10 +1,6 @@
 import path from 'node:path';
 import { stringify } from 'yaml';
-import { entityOfHistory } from '../core/names.ts';
-import type { DescribedTable } from '../core/records.ts';
-import { describeTables } from '../definitions/describe-tables.ts';
 import type { ConnectorSettings, PublishPlace } from '../settings/settings.ts';
-import { historyTable } from '../sinks/decisions/stored-table.ts';
 import { tableName } from '../sinks/postgres/column-types.ts';
 import { quoted } from '../sql/database.ts';
 import {
@@ -15,6 +11,7 @@ import {
   type PublishedColumn,
   type PublishedEntity,
 } from './manifest.ts';
+import { declaredTables, describedTable, type DeclaredTable } from './publication.ts';
 import type { FileFormat } from './row-files.ts';
 import { columnsSql, duckdbTypes, namesOf, typeName, type TypeNames } from './table-target.ts';
 import type { Target } from './target.ts';
@@ -317,35 +314,16 @@ export function catalogueOf(
   };
 }
 
-type Declared = ReturnType<typeof declaredTables>[number];
-
-/** `table`: the table of the entity, or of the array that it is exploded into. */
-function declaredTables(connector: ConnectorSettings) {
-  const { definition, entities } = connector;
-  return [...definition.entities.values()]
-    .filter(({ name }) => entities.has(name))
-    .flatMap((entity) => {
-      const { table, explodedTable } = entity;
-      const tables = explodedTable === null ? [table] : [table, explodedTable];
-      const isKept = (entities.get(entity.name)?.history ?? null) !== null;
-      return [...tables, ...(isKept ? tables.map(historyTable) : [])].map((one) => ({
-        connector,
-        entity,
-        table: one,
-      }));
-    });
-}
-
 type Published = Pick<PublishedEntity, 'connector' | 'entity' | 'generation' | 'schema' | 'key' | 'columns'>;
 
-function declaredEntity({ connector, table }: Declared): Published {
+function declaredEntity({ connector, table }: DeclaredTable): Published {
   const columns = table.columns.map(({ name, type }) => ({ name, field: name, type }));
   const first = { generation: 1, schema: 1 };
   return { connector: connector.name, entity: table.entity, ...first, key: table.key, columns };
 }
 
 function tableOf(
-  declared: Declared | null,
+  declared: DeclaredTable | null,
   published: Published,
   place: PublishPlace | null,
   files: readonly StateFile[] | null,
@@ -378,12 +356,6 @@ function tableOf(
     /** Files of its state at the newest publication; null: nothing is published. */
     files,
   };
-}
-
-function describedTable({ connector, entity, table }: Declared): DescribedTable | null {
-  const parents = connector.entities.get(entity.name)?.parents ?? [];
-  const name = entityOfHistory(table.entity) ?? table.entity;
-  return describeTables(entity, parents).find((one) => one.entity === name) ?? null;
 }
 
 /** A file of an entity's state at the newest publication. */

@@ -102,8 +102,8 @@ export interface TableChange extends TargetTables, AsyncDisposable {
   readonly viewName: (entity: NamedEntity) => string;
   /** Drops the view of another entity that has the name of this entity's table. */
   readonly freeName: (entity: NamedEntity) => Promise<void>;
-  /** The comment on the view; null: it has none. Undefined: there is no such view. */
-  readonly viewComment: (entity: NamedEntity) => Promise<string | null | undefined>;
+  /** The comment on the view, null where it has none; undefined: there is no such view. */
+  readonly viewComment: (entity: NamedEntity) => Promise<{ readonly text: string | null } | undefined>;
   /** Makes or changes the view. */
   putView(entity: NamedEntity, columns: readonly ViewColumn[]): Promise<void>;
   /** Changes the table of an entity with `change`, and what hangs on it. */
@@ -145,8 +145,7 @@ export function openTableTarget(database: TableDatabase, { keepMs, clock }: Tabl
     newest,
     manifests: (first) => publicationsFrom(read, first),
     lost: async (_newest, entities) =>
-      (await database.read(async (tables) => await examineTables(tables, entities, 'briefly')))?.problems ??
-      [],
+      (await database.read((tables) => examineTables(tables, entities, 'briefly')))?.problems ?? [],
     tell: async (stored) => {
       await using change = await database.begin('publish');
       return await database.explained(async () => {
@@ -232,9 +231,7 @@ async function writeChanges({ changes }: EntityRows, stage: Stage): Promise<Writ
 /** As `CREATE TABLE` has them. */
 export function columnsSql(shape: TableShape, names: TypeNames, separator = ', '): string {
   return columnsOf(shape)
-    .map(({ name, type, isRequired }) => {
-      return `${quoted(name)} ${typeName(type, names)}${isRequired ? ' NOT NULL' : ''}`;
-    })
+    .map((one) => `${quoted(one.name)} ${typeName(one.type, names)}${one.isRequired ? ' NOT NULL' : ''}`)
     .join(separator);
 }
 
@@ -253,10 +250,8 @@ async function shapeTable(change: TableChange, plan: TablePlan, entity: PlannedE
   const { kind } = plan;
   const table = change.sqlName(entity);
   await change.reshape(plan, entity, async () => {
-    if (
-      (kind === 'replace' || plan.dropped.length > 0) &&
-      isOwnView((await change.viewComment(entity)) ?? null)
-    ) {
+    const isChanged = kind === 'replace' || plan.dropped.length > 0;
+    if (isChanged && isOwnView(await change.viewComment(entity))) {
       await db.run(`DROP VIEW ${change.viewName(entity)}`);
     }
     if (kind === 'replace') await db.run(`DROP TABLE IF EXISTS ${table}`);
@@ -293,7 +288,7 @@ async function describeTable(change: TableChange, entity: PlannedEntity): Promis
   ];
   const wanted = viewComment(entity, JSON.stringify([columns, comments, columnsOf(entity)]));
   const there = await change.viewComment(entity);
-  if (there === wanted) return;
+  if (there?.text === wanted) return;
   const isOwn = there === undefined || isOwnView(there);
   if (isOwn) await change.putView(entity, columns);
   for (const [of, text] of [...comments, ...(isOwn ? [[`VIEW ${view}`, wanted] as const] : [])]) {
@@ -327,9 +322,7 @@ async function takeNumber(change: TableChange, manifest: Manifest, attempt: stri
   if ((newest?.manifest.publication ?? 0) !== (previous?.publication ?? 0)) return false;
   if (newest?.sha256 !== previous?.sha256) return false;
   const text = manifestText(manifest);
-  return await change.takeNumber(
-    async () => await addPublication(change, { number, createdAt, text, attempt }),
-  );
+  return await change.takeNumber(() => addPublication(change, { number, createdAt, text, attempt }));
 }
 
 /** The newest publication, as fresh as `_latest` says. */

@@ -50,10 +50,8 @@ export function openFileFolder({ directory, connector, clock }: FileFolderOption
     (entity: EntityName) =>
     (error: unknown): unknown =>
       toFileError(error, folderOf(entity));
-  const inFolder = async <Result>(
-    entity: EntityName,
-    work: (folder: string) => Promise<Result>,
-  ): Promise<Result> => await explained(explain(entity), async () => await work(realFolder(entity)));
+  const inFolder = <Result>(entity: EntityName, work: (folder: string) => Promise<Result>): Promise<Result> =>
+    explained(explain(entity), async () => await work(realFolder(entity)));
 
   return {
     /**

@@ -364,8 +364,7 @@ export function plannedTable(
   return {
     ...table,
     mayBeStored,
-    find: async (tx, records) =>
-      await table.find(tx, written === null ? records : records.filter(mayBeStored)),
+    find: (tx, records) => table.find(tx, written === null ? records : records.filter(mayBeStored)),
     write: noting(async (tx, rows: readonly WrittenRow[], stamp: Stamp) => {
       for (const { record } of rows) written?.add(record.keyText);
       await table.write(tx, rows, stamp);

@@ -33,8 +33,7 @@ export function ledgerCopies(ledger: Ledger) {
      * Throws `ConnectorBusyError`; USAGE where nothing of the connector is stored, or the other sink holds it already;
      * SINK_INCOMPATIBLE where that cannot take it; the signal's reason.
      */
-    into: async (target: { readonly ledger: Ledger }, how: CopyHow) =>
-      await copyInto(ledger, target.ledger, how),
+    into: (target: { readonly ledger: Ledger }, how: CopyHow) => copyInto(ledger, target.ledger, how),
     /** Removes the data of an unfinished copy; false where there is none. Throws `ConnectorBusyError`. */
     discard: async (connector: ConnectorName, holder: Holder) =>
       await connectors.holdingOnce(ledger, connector, holder, async (tx) => {
@@ -108,13 +107,12 @@ type Copied = Awaited<ReturnType<typeof describe>>;
 
 /** Reads the connector as the source has it. */
 async function describe(snapshot: Snapshot, ledger: Ledger, connector: ConnectorName) {
-  const found = await snapshot.read(
-    async (tx) =>
-      await tx.first<StoredIdentity & { readonly definitionHash: string; readonly epoch: number }>(
-        `SELECT base_url, connector_id, definition, definition_hash, epoch FROM _sync_connectors
+  const found = await snapshot.read((tx) =>
+    tx.first<StoredIdentity & { readonly definitionHash: string; readonly epoch: number }>(
+      `SELECT base_url, connector_id, definition, definition_hash, epoch FROM _sync_connectors
          WHERE connector = :connector AND ${connectors.hasIdentity}`,
-        { connector },
-      ),
+      { connector },
+    ),
   );
   if (found === undefined) {
     throw usage(`The sink at ${ledger.db.place} holds nothing of connector "${connector}".`);

@@ -92,8 +92,7 @@ export function ledgerSink(ledger: Ledger) {
       return lease;
     },
     startRun: async (lease: Lease, plan: RunPlan) => await startRun(ledger, heldOf(lease), plan),
-    enterFailedStart: async (report: RunReport, journal?: string) =>
-      await enterFailedStart(ledger, report, journal),
+    enterFailedStart: (report: RunReport, journal?: string) => enterFailedStart(ledger, report, journal),
     /** Stores the journal of a run in progress, in the place of an earlier one. */
     noteJournal: inLease(async (commit, journal: string) => Promise.resolve(noteJournal(commit, journal))),
     nextPartitions: async (lease: Lease, limit: number) => await nextPartitions(heldOf(lease), limit),

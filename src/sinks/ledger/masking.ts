@@ -96,10 +96,8 @@ async function maskAll(of: Masking): Promise<Omit<MaskEnd, 'left'>> {
       .map((one) => one.since)
       .toSorted()
       .at(-1) ?? '';
-  const texts = await step(
-    of,
-    entities,
-    async (tx, writes) => await hideTexts(tx, { connector, entities, since }, writes),
+  const texts = await step(of, entities, (tx, writes) =>
+    hideTexts(tx, { connector, entities, since }, writes),
   );
   if (taken !== null) {
     await outsideRun(taken, async (tx) => {
@@ -156,13 +154,12 @@ async function removeEntities(
   taken: Taken,
   entities: readonly EntityName[],
 ): Promise<void> {
-  const files = await taken.read(
-    async (tx) =>
-      await tx.rows<Pick<FileRow, 'file' | 'replaced'> & { readonly entity: EntityName }>(
-        `SELECT entity, file, replaced FROM _sync_downloads
+  const files = await taken.read((tx) =>
+    tx.rows<Pick<FileRow, 'file' | 'replaced'> & { readonly entity: EntityName }>(
+      `SELECT entity, file, replaced FROM _sync_downloads
          WHERE connector = :connector AND entity IN {entities text}`,
-        { connector, entities },
-      ),
+      { connector, entities },
+    ),
   );
   for (const { entity, ...one } of files) {
     for (const file of [one.file, one.replaced]) {
@@ -309,13 +306,12 @@ const noVersion = '0'.repeat(32);
 /** Names of files, in the ledger and in their folder; gives how many change. */
 async function maskFiles(of: Masking, { masking, table: { entity } }: Masked): Promise<number> {
   const { ledger, connector, taken, asked } = of;
-  const rows = await (taken ?? ledger.db).read(
-    async (tx) =>
-      await tx.rows<FileRow>(
-        `SELECT id, key, name, content_type, version, file, replaced FROM _sync_downloads
+  const rows = await (taken ?? ledger.db).read((tx) =>
+    tx.rows<FileRow>(
+      `SELECT id, key, name, content_type, version, file, replaced FROM _sync_downloads
          WHERE connector = :connector AND entity = :entity ORDER BY id`,
-        { connector, entity },
-      ),
+      { connector, entity },
+    ),
   );
   const changed = rows.flatMap((was) => {
     const said = masking.file(was);

@@ -52,9 +52,7 @@ export async function readStored(commit: Commit, shown: readonly EntityRows[], i
       ? new Map<EntityName, TableNumbers>()
       : tableNumbers(tx, { connector, entities: asked }),
     isMet && asked.length > 0 ? missedEntities(commit, asked) : new Set<EntityName>(),
-    Promise.all(
-      entities.map(async (entity) => await findKnown(commit, entity, keysOf.get(entity) ?? new Map())),
-    ),
+    Promise.all(entities.map((entity) => findKnown(commit, entity, keysOf.get(entity) ?? new Map()))),
     isMet ? current.seen.begin(tx) : null,
   ]);
   const batches = new Map<EntityName, Batch>();

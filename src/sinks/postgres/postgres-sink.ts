@@ -281,10 +281,9 @@ async function overtakeLost(own: OwnLeases, found: Pick<Server, 'transact'>): Pr
   for (const lease of own.values()) {
     const { connector, epoch, tokens } = lease;
     if (epoch === null) continue;
-    const hasLost = await found.transact(
-      async (tx) => await leaseRows.overtakeIfLost(tx, { connector, epoch, tokens }),
-      { isDurable: true },
-    );
+    const hasLost = await found.transact((tx) => leaseRows.overtakeIfLost(tx, { connector, epoch, tokens }), {
+      isDurable: true,
+    });
     lease.hasLost ||= hasLost;
   }
 }
@@ -338,16 +337,15 @@ function fencedRead({ server }: Pick<OpenedSchema, 'server'>, lease: OwnLease, e
   const { connector } = lease;
   return async (work) => {
     await checkLease(lease, server);
-    return await server.whileAway(
-      async () =>
-        await server.read(async (tx) => {
-          const found = await tx.first(
-            `SELECT 1 AS one FROM _sync_counters WHERE connector = :connector AND epoch = :epoch`,
-            { connector, epoch },
-          );
-          if (found === undefined) throw overtakenOf(lease);
-          return await work(tx);
-        }),
+    return await server.whileAway(() =>
+      server.read(async (tx) => {
+        const found = await tx.first(
+          `SELECT 1 AS one FROM _sync_counters WHERE connector = :connector AND epoch = :epoch`,
+          { connector, epoch },
+        );
+        if (found === undefined) throw overtakenOf(lease);
+        return await work(tx);
+      }),
     );
   };
 }

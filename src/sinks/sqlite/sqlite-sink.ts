@@ -36,10 +36,7 @@ export async function openLedgerFile(options: LedgerFileOptions): Promise<Ledger
   const lockTimeoutMs = options.lockTimeoutMs ?? database.defaultLockTimeoutMs;
   const wait = { clock, lockTimeoutMs, signal };
   const explain = (error: unknown): unknown => database.toSinkError(error, file);
-  const writer = await explained(
-    explain,
-    async () => await whenUnlocked(wait, () => openForWriting(options)),
-  );
+  const writer = await explained(explain, () => whenUnlocked(wait, () => openForWriting(options)));
   const checkPlace = database.rememberPlace(file);
   const db = openSqliteDatabase({
     ...wait,

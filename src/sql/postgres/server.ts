@@ -164,8 +164,7 @@ async function attempt<Result>(
       session.close();
       if (failingOf(error) !== 'connection') await client.query('ROLLBACK');
     };
-    const inTx = async (): Promise<Result> =>
-      await work({ ...session, proveBy: (given) => void (evidence = given) });
+    const inTx = (): Promise<Result> => work({ ...session, proveBy: (given) => void (evidence = given) });
     let result: Result;
     try {
       session.put('BEGIN ISOLATION LEVEL READ COMMITTED');

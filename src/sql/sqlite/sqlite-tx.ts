@@ -196,8 +196,7 @@ export async function inTx<Result>(statements: Statements, work: (tx: SqliteTx) 
   };
   const tx: SqliteTx = {
     dialect: sqliteDialect,
-    rows: async <Row extends object>(sql: string, values = {}) =>
-      await ask(() => statements.rows(sql, values) as Row[]),
+    rows: <Row extends object>(sql: string, values = {}) => ask(() => statements.rows(sql, values) as Row[]),
     first: async <Row extends object>(sql: string, values = {}) =>
       await ask(() => statements.rows(sql, values)[0] as Row | undefined),
     run: async (sql, values = {}) => await ask(() => statements.run(sql, values)),

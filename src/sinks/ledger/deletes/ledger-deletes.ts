@@ -41,9 +41,7 @@ export function ledgerDeletes({ deletedAtOnce }: Pick<Ledger, 'deletedAtOnce'>, 
     batchRows: deletedAtOnce,
     sweep: inLease(sweepRows, long),
     suspectParents: inLease(suspectParents, long),
-    endedBelow: inLease(
-      async ({ connector, current: { run }, tx }) => await endedBelow(tx, { connector, run }),
-    ),
+    endedBelow: inLease(({ connector, current: { run }, tx }) => endedBelow(tx, { connector, run })),
     missing: inLease(weighMissing, long),
     /**
      * Allows the deletes of this entity for a person: rows missing now are no longer withheld, by this run or a later

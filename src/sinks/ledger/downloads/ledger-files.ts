@@ -53,22 +53,20 @@ export function ledgerFiles(inLease: InLease) {
       },
     ),
     /** Number of files of each of these entities that are still wanted; entities without any are left out. */
-    left: inLease(
-      async ({ connector, tx }, entities: readonly EntityName[]) =>
-        await tx.rows<LeftFiles>(
-          `SELECT entity, count(*) AS files FROM _sync_downloads
+    left: inLease(({ connector, tx }, entities: readonly EntityName[]) =>
+      tx.rows<LeftFiles>(
+        `SELECT entity, count(*) AS files FROM _sync_downloads
              WHERE connector = :connector AND entity IN {entities text} AND is_wanted = 1 GROUP BY entity ORDER BY entity`,
-          { connector, entities },
-        ),
+        { connector, entities },
+      ),
     ),
     /** Returns up to `limit` files that another version has replaced, to be removed. */
-    replaced: inLease(
-      async ({ connector, tx }, limit: number) =>
-        await tx.rows<ReplacedFile>(
-          `SELECT id, entity, replaced AS file, file AS current FROM _sync_downloads
+    replaced: inLease(({ connector, tx }, limit: number) =>
+      tx.rows<ReplacedFile>(
+        `SELECT id, entity, replaced AS file, file AS current FROM _sync_downloads
              WHERE connector = :connector AND replaced IS NOT NULL ORDER BY id LIMIT :limit`,
-          { connector, limit },
-        ),
+        { connector, limit },
+      ),
     ),
     removed: inLease(async ({ connector, tx }, files: readonly ReplacedFile[]) => {
       await tx.run(

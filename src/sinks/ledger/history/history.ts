@@ -70,9 +70,8 @@ export function ledgerReader(
     /** Unfinished purge steps of these connectors, in the sink and in targets. */
     purgeWork: asked((tx, only: readonly ConnectorName[]) => readPurgeWork(tx, only)),
     completeAfter: asked(readCompleteAfter),
-    explain: asked(
-      async (tx, connector: ConnectorName, table: EntityTable, keyText: string, mostChars?: number) =>
-        await readRowHistory(tx, records, connector, table, keyText, mostChars),
+    explain: asked((tx, connector: ConnectorName, table: EntityTable, keyText: string, mostChars?: number) =>
+      readRowHistory(tx, records, connector, table, keyText, mostChars),
     ),
     missing: asked(
       async (tx, connector: ConnectorName, limit: number) => await readMissing(tx, records, connector, limit),

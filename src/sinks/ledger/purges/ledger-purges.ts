@@ -582,9 +582,7 @@ async function expireRows(ledger: Ledger, taken: Taken, { entities, removeFile, 
   const transact = async <Result>(work: (tx: Tx) => Promise<Result>): Promise<Result> =>
     await outsideRun(taken, work, {});
   for (const retention of entities) {
-    const expiring = await taken.read(
-      async (tx) => await openExpiring(tx, ledger, taken.connector, retention),
-    );
+    const expiring = await taken.read((tx) => openExpiring(tx, ledger, taken.connector, retention));
     if (expiring === null) continue;
     const { of, versionsBefore: before } = expiring;
     const counts = { entity: of.entity, rows: 0, quarantined: 0, files: 0, versions: 0 };

@@ -36,8 +36,7 @@ export async function startRun(ledger: Ledger, held: HeldConnector, plan: RunPla
   return await held.inTurn(async () => {
     held.run = null;
     const { connector, definitionHash } = held;
-    const work = async (tx: Tx, stamp: Stamp) =>
-      await begin({ ledger, connector, definitionHash, plan, tx, stamp });
+    const work = (tx: Tx, stamp: Stamp) => begin({ ledger, connector, definitionHash, plan, tx, stamp });
     const { current, started } = await held.transact(plan.run, work, long);
     held.run = current;
     return started;
@@ -182,9 +181,8 @@ async function startFresh(
     transitions.stopSweep(tx, scope),
     transitions.startOver(tx, { ...scope, leaves: plan.leaves, keepAfter: plan.continueAfter }),
     transitions.park(tx, { connector }),
-    ...[...reading].map(
-      async ([entity, { fullBefore, believedUntil: until }]) =>
-        await transitions.age(tx, { connector, entity, fullBefore, believedUntil: until, now }),
+    ...[...reading].map(([entity, { fullBefore, believedUntil: until }]) =>
+      transitions.age(tx, { connector, entity, fullBefore, believedUntil: until, now }),
     ),
   ]);
 }
