@@ -3,6 +3,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { hash } from 'node:crypto';
 import { ProblemsError, type Problem } from '../core/problems.ts';
+import { knownOrMade } from '../core/grouped.ts';
 import { programFile } from '../core/program-files.ts';
 import { checkDefinition } from './definition-check.ts';
 import { frozen } from './frozen.ts';
@@ -111,18 +112,19 @@ function definitionFiles(folder: string, problems: Problem[]): readonly string[]
  */
 function readDefinition(file: string) {
   const text = readText(file);
-  const ofText = typeof text === 'string' ? hash('sha256', text, 'hex') : null;
+  const ofText = hash('sha256', typeof text === 'string' ? text : '', 'hex');
   known ??= new Map(Object.entries(readPrepared()));
-  const passed = ofText === null ? undefined : known.get(ofText);
-  if (passed !== undefined) {
-    const definition = buildDefinition(passed.file, passed.contentHash, passed.todos);
-    return { name: definition.name, definition, found: [] };
+  let passed = known.get(ofText);
+  if (passed === undefined) {
+    const { name, value, found, todos } = checkedFile(readYaml(file, text));
+    if (value === null) return { name, definition: null, found };
+    passed = { file: value, contentHash: contentHashOf(value), todos };
+    known.set(ofText, passed);
   }
-  const { name, value, found, todos } = checkedFile(readYaml(file));
-  if (value === null) return { name, definition: null, found };
-  const contentHash = contentHashOf(value);
-  if (ofText !== null) known.set(ofText, { file: value, contentHash, todos });
-  return { name, definition: buildDefinition(value, contentHash, todos), found };
+  const definition = knownOrMade(built, ofText, () =>
+    buildDefinition(passed.file, passed.contentHash, passed.todos),
+  );
+  return { name: definition.name, definition, found: [] };
 }
 
 /** `value` is null where the file has a problem. */
@@ -169,6 +171,9 @@ export type PreparedDefinitions = Readonly<Record<string, PreparedDefinition>>;
  * process. Reading and checking a YAML file takes longer than all other parts of a start.
  */
 let known: Map<string, PreparedDefinition> | null = null;
+
+/** What was built of them in this process. */
+const built = new Map<string, Definition>();
 
 /** The sources are always checked: files that an earlier build has checked may not pass the current checks. */
 function readPrepared(): PreparedDefinitions {

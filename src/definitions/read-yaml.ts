@@ -38,8 +38,7 @@ export type YamlFile = ReturnType<typeof parseYaml>;
  * Reads one YAML 1.2 document (core schema: no dates, no code, no custom tags). Never throws: mistakes are in
  * `problems`. At most 16 MiB; with every alias written out, at most two million values.
  */
-export function readYaml(file: string): YamlFile {
-  const text = readText(file);
+export function readYaml(file: string, text = readText(file)): YamlFile {
   if (typeof text === 'string') return parseYaml(file, text);
   return { ...parseYaml(file, ''), problems: [{ file, line: null, path: '', message: text.message }] };
 }

@@ -214,12 +214,16 @@ function eachOnce(problems: readonly Problem[]): readonly Problem[] {
   return [...new Map(problems.map((one) => [`${placeOfProblem(one)}\n${one.message}`, one])).values()];
 }
 
-/** Collects every secret, wherever it is in the settings: a new one is found without a change here. */
+/**
+ * Collects every secret, wherever it is in the settings: a new one is found without a change here. Definitions hold
+ * none.
+ */
 export function secretsOf(settings: LocalSettings): readonly Secret[] {
   const { url } = settings.parts.redis;
   // An address that is missing or has no password is no secret, and messages need it.
   const isAddress = url.reveal() === missingHere || new URL(url.reveal()).password === '';
-  return [...secretsIn(settings, new Set())].filter((secret) => secret !== url || !isAddress);
+  const seen = new Set<object>(settings.definitions.values());
+  return [...secretsIn(settings, seen)].filter((secret) => secret !== url || !isAddress);
 }
 
 function* secretsIn(value: unknown, seen: Set<object>): Generator<Secret> {
