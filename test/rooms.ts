@@ -153,7 +153,7 @@ export const allowedImports: Readonly<Record<string, readonly string[]>> = {
     'sinks/lease.ts',
     'sinks/ledger-reader.ts',
     'search/field-value.ts',
-    'search/match-rows.ts',
+    'search/read-request.ts',
     'search/postgres-search.ts',
     'search/process',
     'search/search-target.ts',

@@ -11,7 +11,12 @@ import { yamlEntry } from '../definitions/edit-yaml.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
 import { openPrivateFile, syncDirectory } from '../files/private-file.ts';
 import { replaceText } from '../files/replace-text.ts';
-import { connectorNamed, targetsOfConnector } from '../settings/choices.ts';
+import {
+  connectorNamed,
+  type ConnectorSettings,
+  type LocalSettings,
+  targetsOfConnector,
+} from '../settings/settings.ts';
 import { readSecretFile } from '../settings/config-files.ts';
 import { entryGiven } from '../settings/connector-settings.ts';
 import {
@@ -29,7 +34,6 @@ import {
   writtenPlaces,
 } from '../settings/edit-connectors.ts';
 import { readSettings, secretsOf, withParts } from '../settings/load-settings.ts';
-import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 import { formatDuration } from '../settings/texts.ts';
 import { openSink } from '../sinks/registry.ts';
 import type { Action } from '../sinks/requests.ts';

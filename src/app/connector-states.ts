@@ -3,9 +3,13 @@ import { SyncError } from '../core/errors.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { replacesRows } from '../definitions/definition.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
-import { connectorsBySink, sinksOf } from '../settings/choices.ts';
+import {
+  connectorsBySink,
+  type ConnectorSettings,
+  type SinkSettings,
+  sinksOf,
+} from '../settings/settings.ts';
 import { nextSlot } from '../settings/cron.ts';
-import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import type { SignInFacts } from '../sign-ins/sign-in-store.ts';
 import type { ConnectorOverview } from '../sinks/sink-access.ts';
 import { type PurgeWork, targetNames, type WithheldOf } from '../sinks/requests.ts';

@@ -6,14 +6,15 @@ import type { Manifest } from '../publish/manifest.ts';
 import type { OpenTarget } from '../publish/open-target.ts';
 import type { PublishEnd, PublishRequest, TargetState } from '../publish/publication.ts';
 import type { Target } from '../publish/target.ts';
-import { targetNamed, targetsOfConnector } from '../settings/choices.ts';
-import { checkTargets } from '../settings/load-settings.ts';
-import type {
-  ConnectorSettings,
-  LocalSettings,
-  PublishSettings,
-  SinkSettings,
+import {
+  type ConnectorSettings,
+  type LocalSettings,
+  type PublishSettings,
+  type SinkSettings,
+  targetNamed,
+  targetsOfConnector,
 } from '../settings/settings.ts';
+import { checkTargets } from '../settings/load-settings.ts';
 import { type PurgeWork, targetNames } from '../sinks/requests.ts';
 import { openExistingHistory, openSink } from '../sinks/registry.ts';
 import { counted } from '../telemetry/format.ts';

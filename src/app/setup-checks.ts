@@ -7,16 +7,17 @@ import { isWeakSecret } from '../core/secret.ts';
 import { refuseTodos } from '../definitions/definition.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
 import { probePage } from '../engine/try-listing.ts';
-import { chosenConnectors, sinksOf } from '../settings/choices.ts';
+import {
+  chosenConnectors,
+  type ConnectorSettings,
+  type LocalSettings,
+  type PublishSettings,
+  type SettingsWith,
+  type SinkSettings,
+  sinksOf,
+} from '../settings/settings.ts';
 import { checkTargets, secretsOf, withParts } from '../settings/load-settings.ts';
 import { maskGaps } from '../settings/mask-settings.ts';
-import type {
-  ConnectorSettings,
-  LocalSettings,
-  PublishSettings,
-  SettingsWith,
-  SinkSettings,
-} from '../settings/settings.ts';
 import { type ComparedContents, damageAdvice, damageText } from '../sinks/sink-access.ts';
 import {
   copiedAwayError,

@@ -3,20 +3,24 @@ import type { ConnectorName } from '../core/names.ts';
 import { examineRedis, gateErrors } from '../jobs/connect-redis.ts';
 import { subjectOf } from '../jobs/open-queue-set.ts';
 import { answerReloads } from '../jobs/open-queues.ts';
-import { openRunSlots } from '../jobs/run-slots.ts';
-import { startWorker } from '../jobs/start-worker.ts';
 import {
   mostRuns,
+  openRunSlots,
   type RunningWorker,
   type ServedSink,
   type WorkerLedger,
   type WorkerOptions,
 } from '../jobs/worker-context.ts';
+import { startWorker } from '../jobs/start-worker.ts';
 import type { ListenAddress } from '../monitor/listen-address.ts';
 import { tokensOf } from '../monitor/page-access.ts';
 import type { Monitor, ServedPages } from '../monitor/start-monitor.ts';
-import { sinksOf } from '../settings/choices.ts';
-import type { ConnectorSettings, SettingsWith, SinkSettings } from '../settings/settings.ts';
+import {
+  type ConnectorSettings,
+  type SettingsWith,
+  type SinkSettings,
+  sinksOf,
+} from '../settings/settings.ts';
 import { accessSink, openServed } from '../sinks/registry.ts';
 import type { ServedLedger } from '../sinks/sink-access.ts';
 import type { Log } from '../telemetry/log.ts';

@@ -152,11 +152,6 @@ export function schedulesKey(prefix: string): string {
   return `${prefix}:schedules`;
 }
 
-/** Deduplication key: at most one sync and one backfill of a connector wait or run at a time. */
-export function backfillKey(connector: ConnectorName): string {
-  return `backfill:${connector}`;
-}
-
 const dayS = 24 * 60 * 60;
 const backfillWithinMs = dayS * 1000;
 /** The queue allows priorities up to 2^21: steps of five minutes last until 2045. */
@@ -203,7 +198,8 @@ export function addBackfill(
 ): Promise<AddedJob> {
   const job: ConnectorJob = { connector, kind: 'backfill', backfill };
   return addJob(syncs, 'backfill', job, backoff, {
-    deduplication: { id: backfillKey(connector) },
+    // At most one sync and one backfill of a connector wait or run at a time.
+    deduplication: { id: `backfill:${connector}` },
     // A deadline in a day: most syncs go first, but a backfill cannot starve.
     priority: priorityOf(Date.now() + backfillWithinMs),
   });

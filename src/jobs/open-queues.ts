@@ -12,7 +12,6 @@ import {
   addPublication,
   addSync,
   type AskedBackfill,
-  backfillKey,
   openQueueSet,
   schedulerId,
 } from './open-queue-set.ts';
@@ -113,18 +112,6 @@ export async function openQueues(settings: Pick<Settings, 'redis'>) {
       }),
     /** Number of workers that wait for jobs; 0 if the server does not say. */
     workers: () => answered(() => queues.ticks.getWorkersCount()),
-    /** Removes a waiting backfill; a running one ends after its current window. False if there is none. */
-    cancelBackfill: (sinkId: string, connector: ConnectorName) =>
-      answered(async () => {
-        const syncs = queues.syncs(sinkId);
-        const key = backfillKey(connector);
-        const id = await syncs.getDeduplicationJobId(key);
-        if (id === null) return false;
-        // A running backfill checks between windows whether it still has the key.
-        await syncs.removeDeduplicationKey(key);
-        await syncs.remove(id);
-        return true;
-      }),
     [Symbol.asyncDispose]: () => {
       connection.disconnect();
       return Promise.resolve();

@@ -3,9 +3,9 @@ import type PQueue from 'p-queue';
 import * as z from 'zod';
 import { type ErrorCode, type Recovery, SyncError, ThrottledError } from '../core/errors.ts';
 import type { RunEvent, JobEnd } from '../core/events.ts';
+import type { ConnectorName } from '../core/names.ts';
 import {
   addPublication,
-  backfillKey,
   type ConnectorJob,
   parseConnectorJob,
   parsePublicationJob,
@@ -194,9 +194,6 @@ async function runJob(context: JobContext, { job, work, signal }: TakenJob<Conne
   const { busyDelayMs } = context.timings;
   const { connector } = work;
   const askedMs = dueOf(work) ?? job.timestamp;
-  // A backfill that no longer has its key is cancelled; a sync that waits has the connector's.
-  const hasLostKey = (): Promise<boolean> => isHolder(context, backfillKey(connector), (id) => id !== job.id);
-  const isSyncWaiting = (): Promise<boolean> => isHolder(context, connector, (id) => id !== null);
   return await attemptJob(context, job, signal, {
     run: async (within, starts) => {
       await starts.begin();
@@ -211,10 +208,9 @@ async function runJob(context: JobContext, { job, work, signal }: TakenJob<Conne
         context.suspects.delete(connector);
         starts.onPage();
       };
-      const shouldYield = async (): Promise<boolean> => (await isSyncWaiting()) || (await hasLostKey());
+      const shouldYield = (): Promise<boolean> => isSyncWaiting(context, connector);
       return { kind: 'ended', end: await context.run(work, { signal: within, onEvent, shouldYield }) };
     },
-    isCancelled: async () => work.kind === 'backfill' && (await hasLostKey()),
     // A tenth of the time waited so far.
     heldDelayMs: () => Math.min(12 * busyDelayMs, Math.max(busyDelayMs, (clock.now() - askedMs) / 10)),
     facts: { connector },
@@ -222,14 +218,10 @@ async function runJob(context: JobContext, { job, work, signal }: TakenJob<Conne
   });
 }
 
-/** Whether the job that has a deduplication key is the one meant. If Redis does not answer, the run continues. */
-async function isHolder(
-  { queue, onError }: JobContext,
-  key: string,
-  isMeant: (id: string | null) => boolean,
-): Promise<boolean> {
+/** Whether a job has the deduplication key of the connector's syncs. If Redis does not answer, the run continues. */
+async function isSyncWaiting({ queue, onError }: JobContext, connector: ConnectorName): Promise<boolean> {
   try {
-    return isMeant(await queue.getDeduplicationJobId(key));
+    return (await queue.getDeduplicationJobId(connector)) !== null;
   } catch (error) {
     onError(error instanceof Error ? error : new Error(String(error)));
     return false;
@@ -258,7 +250,6 @@ export function createPublicationProcessor(context: SinkContext, turns: PQueue):
             const outcome = await context.publish(target, within, isFirst ? by : null);
             return { kind: 'ended', end: { outcome, error: null, resumeAt: null } };
           }),
-        isCancelled: () => Promise.resolve(false),
         heldDelayMs: () => context.timings.busyDelayMs,
         facts: { target },
         failed: 'the publication failed; what was published before is unchanged',
@@ -331,8 +322,6 @@ export interface Circumstances {
   /** This worker lost the job's lock. */
   readonly isLockLost: boolean;
   readonly isStopping: boolean;
-  /** The backfill was cancelled. */
-  readonly isCancelled: boolean;
   readonly nowMs: number;
   readonly busyDelayMs: number;
   /** The delay if another process has the connector's lock. Longer, because each try costs API calls. */
@@ -357,7 +346,6 @@ function settleEnd(end: Omit<RunResult, 'run'>, circumstances: Circumstances): S
     return { kind: 'fail', code: end.error?.code ?? 'INTERNAL', isFinal: end.error?.recovery === 'stop' };
   }
   if (end.isDone !== false) return { kind: 'complete', outcome: end.outcome };
-  if (circumstances.isCancelled) return { kind: 'complete', outcome: 'cancelled' };
   return { kind: 'delay', untilMs: nowMs + busyDelayMs, end: 'delayed' };
 }
 
@@ -393,7 +381,6 @@ function settleInterruption({ isLockLost, isStopping }: Circumstances): Settleme
 interface Attempt {
   /** Rejects where the run or publication could not be made. */
   readonly run: (signal: AbortSignal, starts: Starts) => Promise<Ending>;
-  readonly isCancelled: () => Promise<boolean>;
   readonly heldDelayMs: () => number;
   /** For the log. */
   readonly facts: object;
@@ -409,7 +396,7 @@ async function attemptJob(
   context: SinkContext,
   job: Job,
   signal: AbortSignal,
-  { run, isCancelled, heldDelayMs, facts, failed }: Attempt,
+  { run, heldDelayMs, facts, failed }: Attempt,
 ): Promise<Settlement> {
   if (startsInARow(job) >= maxStarts) {
     context.log.error({ ...facts, starts: maxStarts }, 'poison job: the process crashed on every start');
@@ -430,7 +417,6 @@ async function attemptJob(
   const settlement = settleRun(ending, {
     isLockLost,
     isStopping: context.stopping.aborted,
-    isCancelled: await isCancelled(),
     nowMs: context.clock.now(),
     busyDelayMs: context.timings.busyDelayMs,
     heldDelayMs: heldDelayMs(),

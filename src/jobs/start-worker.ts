@@ -24,11 +24,11 @@ import {
   openPublicationRequests,
 } from './process-job.ts';
 import { beginClaim, reconcileSchedules, registerSinks, type ScheduleClaim } from './reconcile-schedules.ts';
-import { openRunSlots } from './run-slots.ts';
 import {
   defaultConcurrency,
   defaultTimings,
   mostRuns,
+  openRunSlots,
   type RunningWorker,
   type ServedSink,
   sinkOfTarget,

@@ -1,12 +1,12 @@
 import type { Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
+import PQueue from 'p-queue';
 import type { Clock, Instant } from '../core/clock.ts';
 import type { ErrorCode, Recovery } from '../core/errors.ts';
 import type { OnRunEvent, SinkDepth, WorkerEvent } from '../core/events.ts';
 import type { ConnectorName, RunId } from '../core/names.ts';
 import type { ConnectorSettings, PublishSettings, Settings } from '../settings/settings.ts';
 import type { ConnectorJob, QueueSet } from './open-queue-set.ts';
-import type { RunSlots } from './run-slots.ts';
 
 /** The end of a run, as far as its job needs it. */
 export interface RunResult {
@@ -24,7 +24,7 @@ export interface RunRequest {
   /** Aborting it ends the run after a checkpoint with the outcome `interrupted`. */
   readonly signal: AbortSignal;
   readonly onEvent: OnRunEvent;
-  /** Called between the windows of a backfill: true if another job should run first, or the backfill was cancelled. */
+  /** Called between the windows of a backfill: true if another job should run first. */
   readonly shouldYield: () => Promise<boolean>;
 }
 
@@ -86,6 +86,58 @@ export function mostRuns(concurrency = defaultConcurrency): number {
 }
 
 export const defaultConcurrency = 2;
+
+/** Limits the concurrent runs of this process. */
+export type RunSlots = ReturnType<typeof openRunSlots>;
+
+interface SlotRequest {
+  readonly priority: number;
+  readonly patienceMs: number;
+  readonly signal: AbortSignal;
+}
+
+/** At most `limit` runs of this process at a time, over all sinks. */
+export function openRunSlots(limit: number) {
+  const queue = new PQueue({ concurrency: limit });
+  return {
+    /** True while every slot is taken; then listeners of `onFree` are called later. */
+    isFull: (): boolean => queue.pending >= limit,
+    /** Calls the listener, until `signal` is aborted, when a slot is released and no run waits for it. */
+    onFree: (listener: () => void, signal: AbortSignal): void => {
+      const onNext = (): void => {
+        if (queue.pending < limit) listener();
+      };
+      queue.on('next', onNext);
+      signal.addEventListener('abort', () => queue.off('next', onNext), { once: true });
+    },
+    /**
+     * Resolves with a slot, which the caller disposes; waiting requests are served by lowest `priority`. Null if no
+     * slot became free within `patienceMs`, or the signal was aborted.
+     */
+    take: ({ priority, patienceMs, signal }: SlotRequest) =>
+      new Promise<Disposable | null>((resolve) => {
+        const waiting = new AbortController();
+        const giveUp = (): void => waiting.abort();
+        const timer = setTimeout(giveUp, patienceMs);
+        signal.addEventListener('abort', giveUp, { once: true });
+        if (signal.aborted) giveUp();
+        const stopWaiting = (): void => {
+          clearTimeout(timer);
+          signal.removeEventListener('abort', giveUp);
+        };
+        const hold = (): Promise<void> =>
+          new Promise((release) => {
+            stopWaiting();
+            resolve({ [Symbol.dispose]: release });
+          });
+        // p-queue runs the highest priority first.
+        queue.add(hold, { priority: -priority, signal: waiting.signal }).catch(() => {
+          stopWaiting();
+          resolve(null);
+        });
+      }),
+  };
+}
 
 export interface RunningWorker {
   /** The queue of ticks first, then those of publications and the queue of each sink. */

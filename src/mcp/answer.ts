@@ -1,5 +1,4 @@
 import { wholeJson } from '../core/canonical-json.ts';
-import type { Instant } from '../core/clock.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
 import type { ConnectorStatus, EntityStatus } from '../sinks/ledger-reader.ts';
@@ -63,24 +62,14 @@ interface StatedEntity {
 }
 
 /** Reliability of an entity's stored data. */
-export interface EntityState {
-  readonly rows: number;
-  readonly completeness: NonNullable<EntityStatus['completeness']>;
-  /** Changes made in the service before this time are stored. Null: the entity was never read completely. */
-  readonly asOf: Instant | null;
-  /** Why more, fewer or other records may exist in the service. Empty: the listing is complete as of then. */
-  readonly doubts: readonly string[];
-  /** Rows that look deleted in the service and are kept: until a person allows it, and until a later run is certain. */
-  readonly withheld: number;
-  readonly pending: number;
-}
+export type EntityState = ReturnType<typeof stateOf>;
 
 /** State of an entity of a connector, according to the connector's ledger. */
 export function stateOf(
   { target }: StatedEntity,
   status: Pick<ConnectorStatus, 'entities' | 'lastRun'> | null,
   freshness: ConnectorOverview['freshness'],
-): EntityState {
+) {
   // The elements of records are read with them.
   const { entity: owner, table } = target;
   const statusOf = (name: EntityName): EntityStatus | undefined =>
@@ -101,15 +90,18 @@ export function stateOf(
   return {
     rows: statusOf(table.entity)?.rows ?? 0,
     completeness,
+    /** Changes made in the service before this time are stored. Null: the entity was never read completely. */
     asOf,
+    /** Why more, fewer or other records may exist in the service. Empty: the listing is complete as of then. */
     doubts: parts.flatMap(([number, text]) => (number === 0 ? [] : [text])),
+    /** Rows that look deleted in the service and are kept: until a person allows it, and until a later run is certain. */
     withheld,
     pending: missing - withheld,
   };
 }
 
 /** In the state that the reader reads. */
-export async function readState(history: LedgerReader, shown: StatedEntity): Promise<EntityState> {
+export async function readState(history: LedgerReader, shown: StatedEntity) {
   const connector: ConnectorName = shown.target.connector.name;
   const [status = null] = await history.connectors([connector]);
   return stateOf(shown, status, await history.freshness(connector));

@@ -11,7 +11,7 @@ import { isLoopback, openHttpServer } from '../monitor/open-http-server.ts';
 import { isFromHere, openTokenCheck, tokensOf } from '../monitor/page-access.ts';
 import type { HttpSettings, LocalSettings } from '../settings/settings.ts';
 import { openMcpMetrics } from '../telemetry/metrics.ts';
-import { loadPackage, mcpServer, type Offer, runCalls } from './mcp-server.ts';
+import { loadPackage, mcpServer, runCalls, type ToolWorld } from './tools.ts';
 import { connectorsOf, shownEntities } from './shown-entities.ts';
 import { openSql } from './sql/open-sql.ts';
 
@@ -29,10 +29,10 @@ interface McpOptions {
   readonly program: string;
 }
 
-function offerOf({ settings, clock, program, allowsSql }: McpOptions, searches: Searches): Offer {
+function worldOf({ settings, clock, program, allowsSql }: McpOptions, searches: Searches): ToolWorld {
   const shown = shownEntities(connectorsOf(settings));
   const sql = allowsSql ? openSql(settings.mcp.sqlRole, shown) : null;
-  return { allowsSql, world: { shown, searches, sql, clock, program } };
+  return { shown, searches, sql, clock, program };
 }
 
 // --- Standard input and output
@@ -62,7 +62,7 @@ export async function mcpOverStdio(options: StdioMcpOptions): Promise<void> {
   signal.addEventListener('abort', onAbort, { once: true });
   output.once('error', onAbort);
   const ended = new Promise((resolve) => gated.once('close', resolve));
-  const served = library.serveStdio(() => mcpServer(library, offerOf(options, searches), runCall), {
+  const served = library.serveStdio(() => mcpServer(library, worldOf(options, searches), runCall), {
     transport: new library.StdioServerTransport(gated, output, { maxBufferSize: mostMessageBytes }),
     onerror: (error) => log.warn({ err: error }, 'a message could not be served'),
   });
@@ -118,9 +118,9 @@ export async function mcpOverHttp(options: HttpMcpOptions) {
   }
   const metrics = openMcpMetrics();
   const searches = openSearches({ clock, ...searchLimits });
-  const offer = offerOf(options, searches);
+  const world = worldOf(options, searches);
   const runCall = runCalls({ clock, log, onCall: metrics.onCall });
-  const handler = library.createMcpHandler(() => mcpServer(library, offer, runCall), {
+  const handler = library.createMcpHandler(() => mcpServer(library, world, runCall), {
     onerror: (error) => log.warn({ err: error }, 'a message could not be served'),
     maxSubscriptions: mostSubscriptions,
     maxRequestBodySize: limits.maxBodyBytes,

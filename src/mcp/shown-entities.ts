@@ -4,8 +4,14 @@ import type { Column, EntityTable } from '../core/records.ts';
 import { describeTables } from '../definitions/describe-tables.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
 import type { Exclusion } from '../settings/mcp-settings.ts';
-import { sinksOf, type EntityTarget, targetsOf } from '../settings/choices.ts';
-import type { ConnectorSettings, LocalSettings, SinkSettings } from '../settings/settings.ts';
+import {
+  type ConnectorSettings,
+  type EntityTarget,
+  type LocalSettings,
+  type SinkSettings,
+  sinksOf,
+  targetsOf,
+} from '../settings/settings.ts';
 import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
 import type { ConnectorOverview } from '../sinks/sink-access.ts';
 import { checkCopied, openExistingRecords } from '../sinks/registry.ts';
@@ -18,13 +24,7 @@ export type ShownConnector = ConnectorSettings & {
 };
 
 /** An entity that agents may see. */
-export interface ShownEntity {
-  readonly target: EntityTarget;
-  /** Names of its declared columns that agents may see; null: all that is stored, undeclared fields too. */
-  readonly only: ReadonlySet<string> | null;
-  /** The same for a search of the entity, which joins records and the elements that are stored as separate rows. */
-  readonly searched: ReadonlySet<string> | null;
-}
+export type ShownEntity = NonNullable<ReturnType<typeof shownEntity>>;
 
 export type ShownEntities = ReturnType<typeof shownEntities>;
 
@@ -42,10 +42,7 @@ export function connectorsOf(settings: LocalSettings): readonly ShownConnector[]
 /** The entities of these connectors that agents may see. No tool and no message reveals others. */
 export function shownEntities(connectors: readonly ShownConnector[]) {
   const shown = (connector: ShownConnector): readonly ShownEntity[] =>
-    targetsOf(connector).flatMap((target) => {
-      const found = shownEntity(target, connector.exclude);
-      return found === null ? [] : [found];
-    });
+    targetsOf(connector).flatMap((target) => shownEntity(target, connector.exclude) ?? []);
   const connectorNamed = (name: string): ShownConnector => {
     const found = connectors.find((one) => one.name === name);
     if (found !== undefined) return found;
@@ -90,7 +87,7 @@ export function pageAfter(connectors: readonly ShownConnector[], after: string) 
  * Null: agents do not see it. Where a field is excluded, undeclared fields are not shown either: the excluded one may
  * come among them, under another name.
  */
-function shownEntity(target: EntityTarget, exclude: readonly Exclusion[]): ShownEntity | null {
+function shownEntity(target: EntityTarget, exclude: readonly Exclusion[]) {
   const { entity, table, isExploded } = target;
   const fieldsOf = (name: string | undefined) =>
     exclude.filter((one) => one.entity === name).map(({ field }) => field);
@@ -106,7 +103,9 @@ function shownEntity(target: EntityTarget, exclude: readonly Exclusion[]): Shown
   const elements = explodedTable === null || hasNoElements ? [] : shown(explodedTable);
   return {
     target,
+    /** Names of its declared columns that agents may see; null: all that is stored, undeclared fields too. */
     only: new Set(shown(table)),
+    /** The same for a search of the entity, which joins records and the elements that are stored as separate rows. */
     searched: new Set([...shown(entity.table), ...elements]),
   };
 }

@@ -1,12 +1,12 @@
 import { hostname } from 'node:os';
 import { instant, otherTurn, slept } from '../core/clock.ts';
 import { isPutOff, SyncError } from '../core/errors.ts';
-import { connectorsBySink } from '../settings/choices.ts';
-import type {
-  ConnectorSettings,
-  NotifySettings,
-  PublishSettings,
-  SinkSettings,
+import {
+  connectorsBySink,
+  type ConnectorSettings,
+  type NotifySettings,
+  type PublishSettings,
+  type SinkSettings,
 } from '../settings/settings.ts';
 import type { ClaimedMessage, FoundState } from '../sinks/notices.ts';
 import { openSink } from '../sinks/registry.ts';

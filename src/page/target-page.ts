@@ -8,9 +8,8 @@ import { entityOfHistory } from '../core/names.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
 import type { OpenTarget } from '../publish/open-target.ts';
 import { heldBackTexts, type TargetState } from '../publish/publication.ts';
-import { isStillPublished } from '../settings/choices.ts';
+import { isStillPublished, type LocalSettings, type PublishSettings } from '../settings/settings.ts';
 import { checkTargets } from '../settings/load-settings.ts';
-import type { LocalSettings, PublishSettings } from '../settings/settings.ts';
 import { count, counted, printable, printableWithin } from '../telemetry/format.ts';
 import { actLink, page, type PageWorld } from './layout.ts';
 import {

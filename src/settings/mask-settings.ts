@@ -348,7 +348,6 @@ function noKey(): never {
   throw usage('mask.key is missing here: without it no record of a masked entity can be read.');
 }
 
-/** A received field that the definition does not declare. */
 /**
  * Values that masked entities store in clear, perhaps unexpectedly: fields that reveal a masked value, undeclared
  * fields that no rule covers, and rules for unknown fields.

@@ -4,9 +4,14 @@ import { isDeepStrictEqual } from 'node:util';
 import { isConnectorName, type ConnectorName } from '../core/names.ts';
 import { namePattern, type Note } from '../definitions/check-names.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
-import { buildPublishPlace } from './publish-file.ts';
-import type { SettingsFile } from './settings-file.ts';
-import type { ConnectorSettings, PublishPlace, PublishSettings, SinkSettings } from './settings.ts';
+import { buildPublishPlace, type SettingsFile } from './settings-file.ts';
+import {
+  type ConnectorSettings,
+  publishCommands,
+  type PublishPlace,
+  type PublishSettings,
+  type SinkSettings,
+} from './settings.ts';
 
 interface Known {
   readonly connectors: ReadonlyMap<ConnectorName, ConnectorSettings>;
@@ -15,9 +20,6 @@ interface Known {
   /** The folder in which relative paths begin. */
   readonly folder: string;
 }
-
-/** Names that no target may have. */
-export const publishCommands: readonly string[] = ['status', 'check', 'snapshot', 'prune', 'schema', 'help'];
 
 /** Builds the targets by name. */
 export function buildPublish(

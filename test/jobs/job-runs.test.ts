@@ -6,7 +6,12 @@ import type { RunEvent, WorkerEvent } from '../../src/core/events.ts';
 import { noCounts } from '../../src/core/records.ts';
 import { createJobProcessor } from '../../src/jobs/process-job.ts';
 import { addSync, addPublication } from '../../src/jobs/open-queue-set.ts';
-import type { JobContext, ScheduledTarget, RunPublication } from '../../src/jobs/worker-context.ts';
+import {
+  type JobContext,
+  openRunSlots,
+  type RunPublication,
+  type ScheduledTarget,
+} from '../../src/jobs/worker-context.ts';
 import {
   collect,
   eventually,
@@ -27,7 +32,6 @@ import {
   type RunBackfill,
   prefix,
 } from '../support/jobs/worker-bench.ts';
-import { openRunSlots } from '../../src/jobs/run-slots.ts';
 import { startScript } from '../support/run-cli.ts';
 import { testProgram } from '../support/ensure-built.ts';
 
@@ -317,33 +321,6 @@ it('yields to a sync of its connector between windows, then resumes without usin
     { reason: 'manual' },
     { reason: 'backfill' },
   ]);
-});
-
-it('ends after its current window when cancelled, and is not retried', async () => {
-  let windows = 0;
-  const cancelled = collect<boolean>();
-  await bench.start({ newsletter: yearly }, () => Promise.resolve(ok), {
-    runBackfill: inWindows(1_000_000, (done) => {
-      windows = done;
-      if (done === 3) void bench.queues.cancelBackfill(warehouse.id, newsletter).then(cancelled.add);
-    }),
-  });
-  await bench.queues.enqueueBackfill(warehouse.id, newsletter, windowUntil(2));
-  expect(await cancelled.until(1)).toEqual([true]);
-  await bench.untilEvents(isEnd('done'));
-  await eventually(async () => (await bench.syncs.getCompletedCount()) === 1);
-  expect((await bench.syncs.getCompleted())[0]?.returnvalue).toEqual({ outcome: 'cancelled' });
-  expect(windows).toBeLessThan(1_000_000);
-  expect(await bench.queues.cancelBackfill(warehouse.id, newsletter)).toBe(false);
-});
-
-it('is removed when cancelled before it started', async () => {
-  await bench.queues.enqueueBackfill(warehouse.id, newsletter, windowUntil(2));
-  expect(await bench.queues.cancelBackfill(warehouse.id, newsletter)).toBe(true);
-  expect(await bench.syncs.getJobCountByTypes('waiting', 'prioritized', 'delayed')).toBe(0);
-  expect(await bench.queues.enqueueBackfill(warehouse.id, newsletter, windowUntil(3))).toMatchObject({
-    isNew: true,
-  });
 });
 
 it('goes back to the queue when the worker stops, and keeps its deduplication key', async () => {

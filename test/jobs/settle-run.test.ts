@@ -7,7 +7,6 @@ import { interrupted, ok } from '../support/jobs/worker-bench.ts';
 const calm: Circumstances = {
   isLockLost: false,
   isStopping: false,
-  isCancelled: false,
   nowMs: 1_000_000,
   busyDelayMs: 5000,
   heldDelayMs: 8000,
@@ -46,18 +45,6 @@ it.each<[string, Ending, Partial<Circumstances>, object]>([
     { kind: 'fail', code: 'INTERNAL', isFinal: false },
   ],
   ['an unfinished backfill', ended(ok, false), {}, { kind: 'delay', untilMs: 1_005_000, end: 'delayed' }],
-  [
-    'a cancelled backfill',
-    ended(ok, false),
-    { isCancelled: true },
-    { kind: 'complete', outcome: 'cancelled' },
-  ],
-  [
-    'a cancelled backfill that is done',
-    ended(ok),
-    { isCancelled: true },
-    { kind: 'complete', outcome: 'ok' },
-  ],
   [
     'a connector that another process has locked',
     thrown(new SyncError('x', { code: 'CONNECTOR_BUSY', recovery: 'stop' })),

@@ -32,7 +32,7 @@ import {
 import { redisContents } from '../support/redis-contents.ts';
 import { freePort } from '../support/redis.ts';
 import type { Settings } from '../../src/settings/settings.ts';
-import { openRunSlots } from '../../src/jobs/run-slots.ts';
+import { openRunSlots } from '../../src/jobs/worker-context.ts';
 import type { RunEvent } from '../../src/core/events.ts';
 import { noCounts } from '../../src/core/records.ts';
 import { startScript } from '../support/run-cli.ts';

@@ -11,7 +11,12 @@ import { credentialProblems, shapeText } from '../../definitions/params.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import { suggestName } from '../../definitions/suggest-name.ts';
 import { replaceText } from '../../files/replace-text.ts';
-import { connectorNamed, targetsOfConnector } from '../../settings/choices.ts';
+import {
+  connectorNamed,
+  type ConnectorSettings,
+  type LocalSettings,
+  targetsOfConnector,
+} from '../../settings/settings.ts';
 import {
   addedConnector,
   type ConfigEdit,
@@ -24,7 +29,6 @@ import {
   secretReference,
 } from '../../settings/edit-connectors.ts';
 import { readSecretFile } from '../../settings/config-files.ts';
-import type { ConnectorSettings, LocalSettings } from '../../settings/settings.ts';
 import { openAdministration } from '../../source/api/open-api-client.ts';
 import { counted, printable, sizeText } from '../../telemetry/format.ts';
 import { command, type CommandContext, type FlagsOf, readInput } from '../command.ts';

@@ -3,8 +3,12 @@ import { readDrift } from '../../app/read-statuses.ts';
 import { isDeclaredName, systemColumns } from '../../core/names.ts';
 import { usage } from '../../core/errors.ts';
 import { isReservedName } from '../../definitions/read-yaml.ts';
-import { chosenConnectors, connectorNamed, targetsOf } from '../../settings/choices.ts';
-import type { ConnectorSettings } from '../../settings/settings.ts';
+import {
+  chosenConnectors,
+  connectorNamed,
+  type ConnectorSettings,
+  targetsOf,
+} from '../../settings/settings.ts';
 import type { DriftRow } from '../../sinks/readings.ts';
 import { counted, toTheMinute } from '../../telemetry/format.ts';
 import { command } from '../command.ts';

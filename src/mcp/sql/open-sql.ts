@@ -5,22 +5,15 @@ import { SyncError, usage } from '../../core/errors.ts';
 import { makeTemporaryFolder } from '../../files/private-file.ts';
 import { orAborted, within } from '../../http/or-aborted.ts';
 import { connectorsOf, type ShownEntities, shownEntities } from '../shown-entities.ts';
-import { sinksOf } from '../../settings/choices.ts';
-import type { LocalSettings, SinkSettings } from '../../settings/settings.ts';
+import { type LocalSettings, type SinkSettings, sinksOf } from '../../settings/settings.ts';
 import type { OfferedTable, OfferedView } from '../../sinks/records/offered-views.ts';
-import {
-  deadlineMs,
-  fittingRows,
-  mostColumns,
-  mostOfCell,
-  readStates,
-  type QueryAnswer,
-} from './query-limits.ts';
+import { deadlineMs, fittingRows, mostColumns, mostOfCell, readStates } from './query-limits.ts';
 import type { SqlCalls, SqlQuery } from './sql-process.ts';
 
 export type Sql = ReturnType<typeof openSql>;
 
 type Query = Pick<SqlQuery, 'sql' | 'limit' | 'offset'>;
+type OfferedQuery = Query & Pick<SqlQuery, 'offered'>;
 
 const maxHeapMiB = 256;
 const graceMs = 5_000;
@@ -56,7 +49,7 @@ export function openSql(role: LocalSettings['mcp']['sqlRole'], shown: ShownEntit
       return await listViews(sink, offered);
     },
     /** Rejects with USAGE for a query that is none, with SEARCH_TOO_SLOW, SINK_FAILED, and with the signal's reason. */
-    query: async (sink: QueriedSink, query: Query, signal: AbortSignal): Promise<QueryAnswer> =>
+    query: async (sink: QueriedSink, query: Query, signal: AbortSignal) =>
       await within(deadlineMs, signal, tooSlow, (own) => {
         const offered = offeredIn(sink, shown);
         return sink.type === 'sqlite'
@@ -70,11 +63,7 @@ type QueriedSink = Exclude<SinkSettings, { readonly type: 'jsonl' }>;
 type PostgresSink = Extract<SinkSettings, { readonly type: 'postgres' }>;
 
 /** Runs in a separate process that ends with the query, because better-sqlite3 cannot interrupt a statement. */
-async function querySqlite(
-  file: string,
-  query: Query & { readonly offered: readonly OfferedTable[] },
-  signal: AbortSignal,
-): Promise<QueryAnswer> {
+async function querySqlite(file: string, query: OfferedQuery, signal: AbortSignal) {
   const folder = await makeTemporaryFolder('connector-sync-sql-');
   try {
     await using child = startChild<SqlCalls>({ module: 'mcp/sql/sql-process', maxHeapMiB, signal, died });
@@ -86,22 +75,18 @@ async function querySqlite(
 
 async function queryPostgres(
   sink: PostgresSink,
-  {
-    role,
-    ...query
-  }: Query & { readonly offered: readonly OfferedTable[]; readonly role: LocalSettings['mcp']['sqlRole'] },
+  { role, limit, ...query }: OfferedQuery & { readonly role: LocalSettings['mcp']['sqlRole'] },
   signal: AbortSignal,
-): Promise<QueryAnswer> {
+) {
   if (role === null) {
     throw usage(
       `sql on ${sink.name}, a PostgreSQL sink, needs a role that may read the shown views alone: a person makes it with the SQL that "mcp grant" prints, and names it in mcp.sqlUser and mcp.sqlPassword of the config.`,
     );
   }
   const { queryViews } = await import('../../sinks/postgres/postgres-query.ts');
-  const { limit, ...given } = query;
   const { facts, found } = await queryViews(
     {
-      ...given,
+      ...query,
       place: sink,
       role,
       limit: limit + 1,

@@ -2,23 +2,7 @@ import type { JsonValue } from '../../core/json.ts';
 import { checkCopied } from '../../sinks/registry.ts';
 import type { OfferedView } from '../../sinks/records/offered-views.ts';
 import type { LedgerReader } from '../../sinks/sink-access.ts';
-import { type EntityState, jsonOf, mostAnswerChars, readState } from '../answer.ts';
-
-/** Result of an agent's query. */
-export interface QueryAnswer {
-  readonly columns: readonly string[];
-  readonly rows: readonly (readonly JsonValue[])[];
-  /** There are more rows behind these. */
-  readonly hasMore: boolean;
-  /** States of the views that the query has read, from the same state of the sink. */
-  readonly read: readonly ReadView[];
-}
-
-export interface ReadView {
-  readonly view: string;
-  readonly entity: string;
-  readonly state: EntityState;
-}
+import { jsonOf, mostAnswerChars, readState } from '../answer.ts';
 
 /** Characters of a value. */
 export const mostOfCell = 500;
@@ -30,7 +14,7 @@ export const mostCopyBytes = 2 * 1024 ** 3;
 
 /** States of the views. Throws COPY_UNFINISHED. */
 export async function readStates(views: readonly OfferedView[], history: LedgerReader) {
-  const read: ReadView[] = [];
+  const read = [];
   for (const { name, label, connector, owner, entity } of views) {
     await checkCopied(history, connector);
     const target = { connector: { name: connector }, entity: { name: owner }, table: { entity } };

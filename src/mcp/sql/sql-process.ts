@@ -2,7 +2,7 @@ import { answerParent, explainedAs } from '../../child/start-child.ts';
 import { usage } from '../../core/errors.ts';
 import type { OfferedTable } from '../../sinks/records/offered-views.ts';
 import { ofQuery, queryViews } from '../../sinks/sqlite/sqlite-query.ts';
-import { fittingRows, mostColumns, mostCopyBytes, readStates, type QueryAnswer } from './query-limits.ts';
+import { fittingRows, mostColumns, mostCopyBytes, readStates } from './query-limits.ts';
 
 export interface SqlQuery {
   /** The file of a SQLite sink. */
@@ -15,14 +15,11 @@ export interface SqlQuery {
   readonly copy: string;
 }
 
-/** Calls to a process that runs one query of an agent. */
-export type SqlCalls = { readonly query: (given: SqlQuery) => Promise<QueryAnswer> };
-
 /** The process ends when it takes more memory: this build of SQLite sets no limit. */
 const mostMiB = 768;
 
-const calls: SqlCalls = {
-  query: async ({ limit, ...given }) => {
+const calls = {
+  query: async ({ limit, ...given }: SqlQuery) => {
     const { facts, found, views } = await queryViews({ ...given, mostCopyBytes }, readStates);
     const { columns, rows } = found;
     if (columns.length > mostColumns) {
@@ -33,6 +30,9 @@ const calls: SqlCalls = {
     return { columns, read: facts, ...ofQuery(() => fittingRows(rows, limit), views) };
   },
 };
+
+/** Calls to a process that runs one query of an agent. */
+export type SqlCalls = typeof calls;
 
 answerParent(calls, {
   explain: explainedAs('The query failed', 'INTERNAL', 'stop'),

@@ -25,15 +25,15 @@ import { fillingParent, tryListing, type TriedCall, type TriedStep } from '../..
 import { windowParams } from '../../../engine/windows.ts';
 import { replaceText } from '../../../files/replace-text.ts';
 import type { SeenExchange } from '../../../http/exchange.ts';
-import { connectorNamed } from '../../../settings/choices.ts';
+import {
+  connectorNamed,
+  type ConnectorSettings,
+  type LocalSettings,
+  type ReadConnector,
+  type SettingsWith,
+} from '../../../settings/settings.ts';
 import { walkParams, buildDirect, entryGiven, isDirect } from '../../../settings/connector-settings.ts';
 import { readSettings, withParts } from '../../../settings/load-settings.ts';
-import type {
-  ReadConnector,
-  ConnectorSettings,
-  LocalSettings,
-  SettingsWith,
-} from '../../../settings/settings.ts';
 import { count, counted, duration, printable, printableWithin, sizeText } from '../../../telemetry/format.ts';
 import { doubtText } from '../../../wording/run-report-table.ts';
 import { command, hostOf, wholeNumber, type CommandContext } from '../../command.ts';
