@@ -6,14 +6,12 @@ import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
 import type { Queues } from '../jobs/open-queues.ts';
 import type { JobLog, ServedSink } from '../jobs/worker-context.ts';
-import {
-  connectorsBySink,
-  type ConnectorSettings,
-  type LocalSettings,
-  type PublishSettings,
-  type SinkSettings,
-  sinksOf,
-  targetsOf,
+import { connectorsBySink, sinksOf, targetsOf } from '../settings/choices.ts';
+import type {
+  ConnectorSettings,
+  LocalSettings,
+  PublishSettings,
+  SinkSettings,
 } from '../settings/settings.ts';
 import { withParts } from '../settings/load-settings.ts';
 import type { Pause } from '../sinks/lease.ts';

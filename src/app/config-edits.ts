@@ -11,12 +11,8 @@ import { yamlEntry } from '../definitions/edit-yaml.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
 import { openPrivateFile, syncDirectory } from '../files/private-file.ts';
 import { replaceText } from '../files/replace-text.ts';
-import {
-  connectorNamed,
-  type ConnectorSettings,
-  type LocalSettings,
-  targetsOfConnector,
-} from '../settings/settings.ts';
+import { connectorNamed, targetsOfConnector } from '../settings/choices.ts';
+import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 import { readSecretFile } from '../settings/config-files.ts';
 import { entryGiven } from '../settings/connector-settings.ts';
 import {

@@ -25,10 +25,7 @@ export function addressOfConnector(
 }
 
 /** The origin of the rows under the connector's name; null where the sink holds none. */
-export async function storedOrigin({
-  name,
-  sink,
-}: ConnectorSettings['storedIn']): Promise<StoredIdentity | null> {
+export async function storedOrigin({ name, sink }: ConnectorSettings['storedIn']) {
   await using history = await openExistingHistory(sink);
   return (await history?.origins([name]))?.[0] ?? null;
 }

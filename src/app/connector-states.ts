@@ -3,12 +3,8 @@ import { SyncError } from '../core/errors.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { replacesRows } from '../definitions/definition.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
-import {
-  connectorsBySink,
-  type ConnectorSettings,
-  type SinkSettings,
-  sinksOf,
-} from '../settings/settings.ts';
+import { connectorsBySink, sinksOf } from '../settings/choices.ts';
+import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import { nextSlot } from '../settings/cron.ts';
 import type { SignInFacts } from '../sign-ins/sign-in-store.ts';
 import type { ConnectorOverview } from '../sinks/sink-access.ts';
@@ -207,10 +203,7 @@ function stateOf(facts: Partial<SignInFacts>, nowMs: number, problem: string | n
 }
 
 /** Facts about entities without a key that a connector reads; empty: it reads none. */
-export function keylessText({
-  definition,
-  entities,
-}: Pick<ConnectorSettings, 'definition' | 'entities'>): string {
+export function keylessText({ definition, entities }: Pick<ConnectorSettings, 'definition' | 'entities'>) {
   const keyless = [...definition.entities.values()].filter(
     (entity) => entity.isKeyless === true && !replacesRows(entity) && entities.has(entity.name),
   );

@@ -1,7 +1,7 @@
 import type { Instant } from '../core/clock.ts';
 import type { EntityName } from '../core/names.ts';
 import { compileChangeSpan } from '../engine/prepare/change-span.ts';
-import type { EntityTarget } from '../settings/settings.ts';
+import type { EntityTarget } from '../settings/choices.ts';
 import type { RunSummary } from '../sinks/ledger-reader.ts';
 import { checkCopied, openExistingRecords } from '../sinks/registry.ts';
 import type { PartitionHistory, RowHistory } from '../sinks/readings.ts';

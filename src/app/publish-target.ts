@@ -6,13 +6,12 @@ import type { Manifest } from '../publish/manifest.ts';
 import type { OpenTarget } from '../publish/open-target.ts';
 import type { PublishEnd, PublishRequest, TargetState } from '../publish/publication.ts';
 import type { Target } from '../publish/target.ts';
-import {
-  type ConnectorSettings,
-  type LocalSettings,
-  type PublishSettings,
-  type SinkSettings,
-  targetNamed,
-  targetsOfConnector,
+import { targetNamed, targetsOfConnector } from '../settings/choices.ts';
+import type {
+  ConnectorSettings,
+  LocalSettings,
+  PublishSettings,
+  SinkSettings,
 } from '../settings/settings.ts';
 import { checkTargets } from '../settings/load-settings.ts';
 import { type PurgeWork, targetNames } from '../sinks/requests.ts';
@@ -39,10 +38,7 @@ export type TargetEnd = PublishEnd & { readonly cleaned: CleanedTarget | null };
  * not finished in the target, the publication holds all rows, and everything before it is removed. Rejects as
  * `openTarget` and `publishOnce` do.
  */
-export async function publishTarget(
-  settings: PublishSettings,
-  { notifier, ...request }: TargetRequest,
-): Promise<TargetEnd> {
+export async function publishTarget(settings: PublishSettings, { notifier, ...request }: TargetRequest) {
   // Loaded only here: a sync that publishes nothing needs none of it.
   const { publishOnce } = await import('../publish/publication.ts');
   const by = { program: `connector-sync ${programVersion()}`, host: hostname() };
@@ -131,10 +127,7 @@ export async function withTarget<Result>(
  * The targets that are published from sinks of this worker. Throws CONFIG_INVALID if something is missing here for a
  * target that is published automatically.
  */
-export function targetsOf(
-  settings: LocalSettings,
-  connectors: readonly ConnectorSettings[],
-): readonly PublishSettings[] {
+export function targetsOf(settings: LocalSettings, connectors: readonly ConnectorSettings[]) {
   const sinks = new Set(connectors.map(({ sink }) => sink.name));
   const targets = [...settings.publish.values()].filter((target) =>
     target.connectors.some(({ sink }) => sinks.has(sink.name)),

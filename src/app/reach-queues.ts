@@ -3,13 +3,8 @@ import { hasCode, SyncError, usage } from '../core/errors.ts';
 import { ProblemsError } from '../core/problems.ts';
 import type { Queues } from '../jobs/open-queues.ts';
 import type { ServedSink } from '../jobs/worker-context.ts';
-import {
-  connectorsBySink,
-  type ConnectorSettings,
-  type LocalSettings,
-  type SettingsWith,
-  type SinkSettings,
-} from '../settings/settings.ts';
+import { connectorsBySink } from '../settings/choices.ts';
+import type { ConnectorSettings, LocalSettings, SettingsWith, SinkSettings } from '../settings/settings.ts';
 import { withParts } from '../settings/load-settings.ts';
 import type { ClosedFiles, OpenHow, SinkFinding } from '../sinks/sink-access.ts';
 import { accessSink, openExistingHistory, openSink } from '../sinks/registry.ts';

@@ -1,5 +1,6 @@
 import { type Clock, systemClock } from '../core/clock.ts';
-import { connectorsBySink, type ConnectorSettings, type SinkSettings } from '../settings/settings.ts';
+import { connectorsBySink } from '../settings/choices.ts';
+import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import type { DriftRow } from '../sinks/readings.ts';
 import { accessSink, openExistingHistory } from '../sinks/registry.ts';
 import { healthOf } from './connector-health.ts';

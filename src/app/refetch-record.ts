@@ -8,7 +8,7 @@ import { compileExplode } from '../engine/prepare/prepare-page.ts';
 import { knownSchema, type SchemaPolicies } from '../engine/prepare/schema-policy.ts';
 import { runRepair } from '../engine/run.ts';
 import { findGetParams } from '../engine/complete-page.ts';
-import type { EntityTarget } from '../settings/settings.ts';
+import type { EntityTarget } from '../settings/choices.ts';
 import { openExistingRecords, openSink } from '../sinks/registry.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import type { EntityRows } from '../sinks/sink.ts';

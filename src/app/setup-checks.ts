@@ -7,14 +7,13 @@ import { isWeakSecret } from '../core/secret.ts';
 import { refuseTodos } from '../definitions/definition.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
 import { probePage } from '../engine/try-listing.ts';
-import {
-  chosenConnectors,
-  type ConnectorSettings,
-  type LocalSettings,
-  type PublishSettings,
-  type SettingsWith,
-  type SinkSettings,
-  sinksOf,
+import { chosenConnectors, sinksOf } from '../settings/choices.ts';
+import type {
+  ConnectorSettings,
+  LocalSettings,
+  PublishSettings,
+  SettingsWith,
+  SinkSettings,
 } from '../settings/settings.ts';
 import { checkTargets, secretsOf, withParts } from '../settings/load-settings.ts';
 import { maskGaps } from '../settings/mask-settings.ts';

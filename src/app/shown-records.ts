@@ -4,12 +4,8 @@ import type { EntityName } from '../core/names.ts';
 import type { Column } from '../core/records.ts';
 import { usage } from '../core/errors.ts';
 import { describeTables } from '../definitions/describe-tables.ts';
-import {
-  type ConnectorSettings,
-  type EntityTarget,
-  type LocalSettings,
-  targetsOf,
-} from '../settings/settings.ts';
+import { type EntityTarget, targetsOf } from '../settings/choices.ts';
+import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 import { firstNames, noSuch } from '../definitions/suggest-name.ts';
 import type { ShownRows } from '../search/search-target.ts';
 import type { ShownValue } from '../search/field-value.ts';

@@ -15,12 +15,8 @@ import { startWorker } from '../jobs/start-worker.ts';
 import type { ListenAddress } from '../monitor/listen-address.ts';
 import { tokensOf } from '../monitor/page-access.ts';
 import type { Monitor, ServedPages } from '../monitor/start-monitor.ts';
-import {
-  type ConnectorSettings,
-  type SettingsWith,
-  type SinkSettings,
-  sinksOf,
-} from '../settings/settings.ts';
+import { sinksOf } from '../settings/choices.ts';
+import type { ConnectorSettings, SettingsWith, SinkSettings } from '../settings/settings.ts';
 import { accessSink, openServed } from '../sinks/registry.ts';
 import type { ServedLedger } from '../sinks/sink-access.ts';
 import type { Log } from '../telemetry/log.ts';

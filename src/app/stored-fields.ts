@@ -3,7 +3,7 @@ import type { ConnectorName, EntityName } from '../core/names.ts';
 import { type ColumnValue, type EntityTable, type FieldType, keyTextOf } from '../core/records.ts';
 import { usage } from '../core/errors.ts';
 import { toColumnValue } from '../core/canonical-json.ts';
-import type { EntityTarget } from '../settings/settings.ts';
+import type { EntityTarget } from '../settings/choices.ts';
 import { isJsonColumn } from '../sinks/decisions/stored-table.ts';
 import { openExistingRecords } from '../sinks/registry.ts';
 import type { RecordReader } from '../sinks/sink-access.ts';

@@ -3,7 +3,7 @@ import type { JsonObject } from '../core/json.ts';
 import { usage } from '../core/errors.ts';
 import { busy, openSearchProcesses } from '../search/process/open-search-processes.ts';
 import type { ShownRows, StatedAnswer } from '../search/search-target.ts';
-import type { EntityTarget } from '../settings/settings.ts';
+import type { EntityTarget } from '../settings/choices.ts';
 import { accessSink } from '../sinks/registry.ts';
 import { storedIn } from './stored-fields.ts';
 

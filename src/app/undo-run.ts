@@ -112,10 +112,7 @@ export function hasWritten({ deleted, counts }: Pick<EntityReport, 'deleted' | '
 }
 
 /** For people: what became of the rows of an entity. */
-export function undoneTexts(
-  entity: EntityName,
-  { deleted, revived, restored, kept }: UndoneEntity,
-): readonly string[] {
+export function undoneTexts(entity: EntityName, { deleted, revived, restored, kept }: UndoneEntity) {
   const { rows, keys } = kept;
   const named = `${counted(rows, 'row')} (${keys.slice(0, 10).join(' ')}${rows > 10 ? ' ...' : ''})`;
   const parts = [

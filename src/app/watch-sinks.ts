@@ -1,11 +1,7 @@
 import { answeredWithin, type Clock, systemClock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
-import {
-  connectorsBySink,
-  type ConnectorSettings,
-  type SinkSettings,
-  sinksOf,
-} from '../settings/settings.ts';
+import { connectorsBySink, sinksOf } from '../settings/choices.ts';
+import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import { NoSinkYetError } from '../sinks/sink-errors.ts';
 import type { RunFacts, RunFilter } from '../sinks/ledger-reader.ts';
 import { accessSink } from '../sinks/registry.ts';

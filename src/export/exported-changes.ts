@@ -1,7 +1,7 @@
 import { usage } from '../core/errors.ts';
 import { writeNumber } from '../core/json.ts';
 import type { Column, ColumnValue, EntityTable } from '../core/records.ts';
-import type { EntityTarget } from '../settings/settings.ts';
+import type { EntityTarget } from '../settings/choices.ts';
 import { isJsonColumn } from '../sinks/decisions/stored-table.ts';
 import type { StoredRecord } from '../sinks/readings.ts';
 import { checkCopied, openExistingRecords } from '../sinks/registry.ts';

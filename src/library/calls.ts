@@ -15,13 +15,8 @@ import { checkSince, type EntityChanges, openChanges, jsonlFormat } from '../exp
 import { parseJsonText } from '../http/lossless-json.ts';
 import { openNotifier } from '../notify/open-notifier.ts';
 import type { PublishEnd } from '../publish/publication.ts';
-import {
-  chosenConnectors,
-  chosenTargets,
-  entityTarget,
-  type LocalSettings,
-  sinkNamed,
-} from '../settings/settings.ts';
+import { chosenConnectors, chosenTargets, entityTarget, sinkNamed } from '../settings/choices.ts';
+import type { LocalSettings } from '../settings/settings.ts';
 import { checkTargets, readSettings, withParts } from '../settings/load-settings.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import { reasonLine } from '../wording/connector-text.ts';

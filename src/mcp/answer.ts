@@ -94,7 +94,7 @@ export function stateOf(
     asOf,
     /** Why more, fewer or other records may exist in the service. Empty: the listing is complete as of then. */
     doubts: parts.flatMap(([number, text]) => (number === 0 ? [] : [text])),
-    /** Rows that look deleted in the service and are kept: until a person allows it, and until a later run is certain. */
+    /** Rows that look deleted and are kept: until a person allows it, and until a later run is certain. */
     withheld,
     pending: missing - withheld,
   };

@@ -4,14 +4,8 @@ import type { Column, EntityTable } from '../core/records.ts';
 import { describeTables } from '../definitions/describe-tables.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
 import type { Exclusion } from '../settings/mcp-settings.ts';
-import {
-  type ConnectorSettings,
-  type EntityTarget,
-  type LocalSettings,
-  type SinkSettings,
-  sinksOf,
-  targetsOf,
-} from '../settings/settings.ts';
+import { type EntityTarget, sinksOf, targetsOf } from '../settings/choices.ts';
+import type { ConnectorSettings, LocalSettings, SinkSettings } from '../settings/settings.ts';
 import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
 import type { ConnectorOverview } from '../sinks/sink-access.ts';
 import { checkCopied, openExistingRecords } from '../sinks/registry.ts';

@@ -334,11 +334,7 @@ export interface ReadConfig {
 }
 
 /** Conditions of a config that a process has just read. */
-export function configOf(
-  state: FoundState,
-  { file, refusal, isStart = false }: ReadConfig,
-  host: string,
-): Compared {
+export function configOf(state: FoundState, { file, refusal, isStart = false }: ReadConfig, host: string) {
   return ofNone(state, 'config-refused', file, (was) => {
     if (refusal !== null) {
       const text = `A worker on ${host} has read ${file} again and keeps the config before: ${refusal}`;

@@ -1,12 +1,12 @@
 import { hostname } from 'node:os';
 import { instant, otherTurn, slept } from '../core/clock.ts';
 import { isPutOff, SyncError } from '../core/errors.ts';
-import {
-  connectorsBySink,
-  type ConnectorSettings,
-  type NotifySettings,
-  type PublishSettings,
-  type SinkSettings,
+import { connectorsBySink } from '../settings/choices.ts';
+import type {
+  ConnectorSettings,
+  NotifySettings,
+  PublishSettings,
+  SinkSettings,
 } from '../settings/settings.ts';
 import type { ClaimedMessage, FoundState } from '../sinks/notices.ts';
 import { openSink } from '../sinks/registry.ts';
@@ -94,10 +94,7 @@ export function tellingNotifier(options: NotifierOptions) {
       await inBackground(connector.name, async () => await updateAll(connector.sink, [connector]));
     },
     /** `error` null: it went well. */
-    publicationEnded: async (
-      { name, connectors: [first] }: PublishSettings,
-      error: unknown,
-    ): Promise<void> => {
+    publicationEnded: async ({ name, connectors: [first] }: PublishSettings, error: unknown) => {
       if (first === undefined || isPutOff(error)) return;
       await inBackground(name, async () => {
         await outboxes.update(first.sink, [], (state) => [publicationOf(state, name, error)]);
@@ -191,11 +188,7 @@ function openOutboxes(options: NotifierOptions, channels: Channels, signal: Abor
       await slept(clock, claimed.ms, endMs === null ? AbortSignal.any([signal, waking.signal]) : signal);
     }
   };
-  const attempt = async (
-    notices: Sink['notices'],
-    channel: MessageChannel,
-    message: ClaimedMessage,
-  ): Promise<void> => {
+  const attempt = async (notices: Sink['notices'], channel: MessageChannel, message: ClaimedMessage) => {
     // `as`: `messageOf` writes payloads.
     const sent = await channels.send(channel, JSON.parse(message.payload) as Notice, signal);
     if (sent.kind === 'delivered') {

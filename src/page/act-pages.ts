@@ -12,7 +12,8 @@ import { SyncError, usage } from '../core/errors.ts';
 import { keyPartsOf } from '../core/records.ts';
 import type { JobLog } from '../jobs/worker-context.ts';
 import { isFromHere, type PageAccess } from '../monitor/page-access.ts';
-import { connectorNamed, type ConnectorSettings, targetNamed } from '../settings/settings.ts';
+import { connectorNamed, targetNamed } from '../settings/choices.ts';
+import type { ConnectorSettings } from '../settings/settings.ts';
 import { count, counted, printable, printableWithin } from '../telemetry/format.ts';
 import {
   type ActName,

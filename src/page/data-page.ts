@@ -22,12 +22,8 @@ import { wholeJson } from '../core/canonical-json.ts';
 import { SyncError, usage } from '../core/errors.ts';
 import { grouped } from '../core/grouped.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
-import {
-  type ConnectorSettings,
-  type EntityTarget,
-  type LocalSettings,
-  targetsOf,
-} from '../settings/settings.ts';
+import { type EntityTarget, targetsOf } from '../settings/choices.ts';
+import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 import type { ConnectorOverview } from '../sinks/sink-access.ts';
 import { count, counted, printable, printableWithin } from '../telemetry/format.ts';
 import { completenessOf } from './connector-page.ts';

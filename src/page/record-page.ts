@@ -12,7 +12,8 @@ import {
 import { wholeJson } from '../core/canonical-json.ts';
 import { SyncError } from '../core/errors.ts';
 import { isJsonArray, type JsonValue } from '../core/json.ts';
-import { type EntityTarget, type LocalSettings, targetsOfConnector } from '../settings/settings.ts';
+import { type EntityTarget, targetsOfConnector } from '../settings/choices.ts';
+import type { LocalSettings } from '../settings/settings.ts';
 import type { RowVersion } from '../sinks/readings.ts';
 import { count, counted, printable, printableWithin } from '../telemetry/format.ts';
 import { explanationFacts, purgedText } from '../wording/connector-text.ts';

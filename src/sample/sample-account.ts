@@ -117,10 +117,7 @@ export function knownThing(things: Things, kind: string, id: JsonValue | undefin
  * the same name, with or without `_at`; `since_<name>` and `<name>_since` (and `before`, both inclusive) hold its time
  * against theirs, and a record without a time is left out. Throws 400 for a time in another form than ISO 8601.
  */
-function filterTests(
-  fields: readonly string[],
-  params: Params,
-): readonly ((record: JsonObject) => boolean)[] {
+function filterTests(fields: readonly string[], params: Params) {
   return Object.entries(params).flatMap(([name, value]) => {
     const [, bound] = /(since|before)/.exec(name) ?? [];
     const plain = name.replace(/^(since|before)_|_(since|before)$/, '');
@@ -169,11 +166,9 @@ function timeAt(record: JsonObject, path: string): number | null {
 }
 
 /** Makes a value for each key once, and keeps it while the key exists. */
-export function remembered<Key extends object, Value extends object | string>(
-  make: (key: Key) => Value,
-): (key: Key) => Value {
+export function remembered<Key extends object, Value extends object | string>(make: (key: Key) => Value) {
   const known = new WeakMap<Key, Value>();
-  return (key) => knownOrMade(known, key, () => make(key));
+  return (key: Key) => knownOrMade(known, key, () => make(key));
 }
 
 /** A thing of a sample account, such as a folder or a page, as the revisions so far have left it. */

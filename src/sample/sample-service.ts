@@ -78,10 +78,7 @@ export function sampleProviders({ accounts, otherwise }: SampleProvidersOptions)
   const key = randomBytes(32);
   const made = new Map<string, SampleAccount>();
 
-  const accountOf = ({
-    connectorId,
-    definition: { name: definitionName },
-  }: ProvidedConnector): SampleAccount => {
+  const accountOf = ({ connectorId, definition: { name: definitionName } }: ProvidedConnector) => {
     const name = JSON.stringify([definitionName, connectorId]);
     const seed = Number.parseInt(hash('md5', `${otherwise.seed} ${connectorId}`).slice(0, 7), 16);
     const account = made.get(name) ?? createSampleAccount({ ...otherwise, seed, definitionName });

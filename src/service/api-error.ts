@@ -114,11 +114,7 @@ const messageByStatus: Readonly<Record<number, string>> = {
 const maxErrors = 20;
 
 /** Parses a body or a query string; 422 with one entry for each of the first wrong fields. Values are not repeated. */
-export function parseRequest<Shape extends z.ZodType>(
-  shape: Shape,
-  value: unknown,
-  place: string,
-): z.output<Shape> {
+export function parseRequest<Shape extends z.ZodType>(shape: Shape, value: unknown, place: string) {
   const parsed = shape.safeParse(value);
   if (parsed.success) return parsed.data;
   throw new ApiError(422, `The request ${place} does not have the expected fields.`, {

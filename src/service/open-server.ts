@@ -25,10 +25,7 @@ export interface ServerOptions {
  * An HTTP server, or with `tls` an HTTPS server, with the limits, and with the documented body for every failure, also
  * of what is no HTTP request. Throws Node's error for a certificate or a key that it cannot read.
  */
-export function openServer(
-  limits: ServerLimits,
-  { tls = null, onFailure }: ServerOptions = {},
-): FastifyInstance {
+export function openServer(limits: ServerLimits, { tls = null, onFailure }: ServerOptions = {}) {
   const http = {
     headersTimeout: Math.min(limits.headersTimeoutMs, limits.requestTimeoutMs),
     connectionsCheckingInterval: limits.timeoutCheckMs,

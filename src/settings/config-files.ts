@@ -11,7 +11,7 @@ type WrittenFile = ReturnType<typeof readWritten>;
 export type WrittenConfig = ReturnType<typeof gatherConnectors>;
 
 type Env = Readonly<Record<string, string | undefined>>;
-type Members = Readonly<Record<PropertyKey, unknown>>;
+export type Members = Readonly<Record<PropertyKey, unknown>>;
 
 /** New content of a file, which is read in place of the stored content. */
 export interface EditedFile {
@@ -184,11 +184,12 @@ function withDefaults(entry: Members, defaults: Members): Members {
   return merged;
 }
 
-function isMembers(value: unknown): value is Members {
+export function isMembers(value: unknown): value is Members {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-function memberOf(value: unknown, name: string): Members {
+/** The members of a member; none where it is no object. */
+export function memberOf(value: unknown, name: string): Members {
   const member = isMembers(value) && Object.hasOwn(value, name) ? value[name] : null;
   return isMembers(member) ? member : {};
 }

@@ -1,6 +1,6 @@
 import path from 'node:path';
 import * as z from 'zod';
-import { gatherConnectors, readWritten } from './config-files.ts';
+import { gatherConnectors, isMembers, memberOf, type Members, readWritten } from './config-files.ts';
 import { missingHere } from './texts.ts';
 import { settingsFile } from './settings-file.ts';
 import type { NotifySettings } from './settings.ts';
@@ -19,8 +19,8 @@ export function configView({ file, env }: ConfigPlace): Readonly<Record<string, 
   const { defaults: _, ...written } = config.data as Members;
   const unresolved = config.files.flatMap((one) => one.unresolved.map(({ at }) => at.join('.')));
   // Only a definition says which settings are secret, and those are references.
-  const referred = Object.entries(membersOf(written['connectors'])).flatMap(([name, connector]) =>
-    Object.keys(membersOf(membersOf(connector)['settings']))
+  const referred = Object.entries(memberOf(written, 'connectors')).flatMap(([name, connector]) =>
+    Object.keys(memberOf(connector, 'settings'))
       .map((setting) => ['connectors', name, 'settings', setting])
       .filter(config.isFromOutside)
       .map((at) => [at.join('.'), '[secret]'] as const),
@@ -35,8 +35,6 @@ export function configView({ file, env }: ConfigPlace): Readonly<Record<string, 
   ) as Members;
   return { file: path.resolve(file), ...shown };
 }
-
-type Members = Readonly<Record<string, unknown>>;
 
 /** The part of a JSON Schema that determines which values are shown. */
 interface Shape {
@@ -85,14 +83,6 @@ function shownValue(
     return [name, shownValue(given[name], known ?? (additionalProperties || {}), place, replaced)] as const;
   });
   return Object.fromEntries(entries.filter(([, one]) => one !== undefined));
-}
-
-function membersOf(value: unknown): Members {
-  return isMembers(value) ? value : {};
-}
-
-function isMembers(value: unknown): value is Members {
-  return typeof value === 'object' && value !== null;
 }
 
 function fits(value: unknown, { type, required = [], properties = {} }: Shape): boolean {

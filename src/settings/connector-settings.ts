@@ -52,11 +52,7 @@ type BuiltWith = Known & {
 type ConnectorSettings = Readonly<NonNullable<ReturnType<typeof buildConnector>>>;
 
 /** The connectors by name; those with a problem are left out. */
-export function buildConnectors(
-  file: SettingsFile,
-  known: Known,
-  note: Note,
-): ReadonlyMap<ConnectorName, ConnectorSettings> {
+export function buildConnectors(file: SettingsFile, known: Known, note: Note) {
   const connectors = new Map<ConnectorName, ConnectorSettings>();
   const likeEntities = openParts<Entities>();
   const likeMasks = openParts<Masks>();
@@ -151,12 +147,7 @@ function checkNoHistory(entities: Entities, at: readonly string[], note: Note): 
 }
 
 /** Checks that a connector with credentials reads only entities that the service itself can be called for. */
-function checkAsked(
-  { name, upstream }: Definition,
-  entities: Entities,
-  at: readonly string[],
-  note: Note,
-): void {
+function checkAsked({ name, upstream }: Definition, entities: Entities, at: readonly string[], note: Note) {
   if (upstream === null) return;
   const others = [...entities.keys()].filter((entity) => !upstream.entities.has(entity));
   if (others.length === 0) return;
@@ -190,10 +181,7 @@ function openParts<Part>(): BuildPart<Part> {
 }
 
 /** Whether a connector reads the service itself: its entry gives something for that, or nothing need be given. */
-export function isDirect(
-  file: Partial<ConnectorFile>,
-  definition: Pick<Definition, 'upstream'> | undefined,
-): boolean {
+export function isDirect(file: Partial<ConnectorFile>, definition: Pick<Definition, 'upstream'> | undefined) {
   if (file.credentials !== undefined || file.settings !== undefined) return true;
   const ways = [...(definition?.upstream?.auth.values() ?? [])];
   return file.id === undefined && file.workspace === undefined && ways.some(({ kind }) => kind === 'none');

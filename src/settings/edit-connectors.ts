@@ -4,7 +4,7 @@ import type { Definition } from '../definitions/definition.ts';
 import { withoutYamlEntry, withYamlEntry, withYamlMember } from '../definitions/edit-yaml.ts';
 import { readText } from '../definitions/read-yaml.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
-import { gatherConnectors, readWritten } from './config-files.ts';
+import { gatherConnectors, isMembers, memberOf, readWritten } from './config-files.ts';
 import { readSettings } from './load-settings.ts';
 import type { LocalSettings } from './settings.ts';
 
@@ -48,7 +48,7 @@ export function connectorsPlace(options: EditOptions, chosen: string | null) {
   }
   const place = chosen ?? only ?? file;
   const own = files.find(({ yaml }) => path.resolve(yaml.file) === place);
-  const defaults = { ...membersOf(data['defaults']), ...membersOf(membersOf(own?.data)['defaults']) };
+  const defaults = { ...memberOf(data, 'defaults'), ...memberOf(own?.data, 'defaults') };
   return { file: place, defaults: new Set(Object.keys(defaults)) };
 }
 
@@ -56,7 +56,7 @@ export function connectorsPlace(options: EditOptions, chosen: string | null) {
 export function writtenPlaces({ file, env }: EditOptions) {
   const main = readWritten(file, undefined, env);
   const { files } = gatherConnectors(main, env);
-  const data = membersOf(main.data);
+  const data = isMembers(main.data) ? main.data : {};
   const isListed = Array.isArray(data['connectors']) || typeof data['connectors'] === 'string';
   const possible = isListed ? files.slice(1).map(({ yaml }) => path.resolve(yaml.file)) : [file];
   return { files, data, isListed, possible };
@@ -164,8 +164,8 @@ export function rekeyedConnector(
 ): ConfigEdit {
   const { file, config } = writtenFile(options, name);
   const own = config.files.find(({ yaml }) => path.resolve(yaml.file) === file)?.yaml.data;
-  const { credentials } = membersOf(membersOf(membersOf(own)['connectors'])[name]);
-  const all = { ...membersOf(credentials), ...references(file) };
+  const given = memberOf(memberOf(memberOf(own, 'connectors'), name), 'credentials');
+  const all = { ...given, ...references(file) };
   return entryEdit(options, name, (text) => withYamlMember(text, ['connectors', name, 'credentials'], all));
 }
 
@@ -204,8 +204,4 @@ function existingText(file: string): string | null {
   if (typeof text === 'string') return text;
   if (text.message.includes('ENOENT')) return null;
   throw usage(`${file} ${text.message}`);
-}
-
-function membersOf(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null ? { ...value } : {};
 }

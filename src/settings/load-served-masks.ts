@@ -1,6 +1,5 @@
 import * as z from 'zod';
 import { ProblemsError, type Problem } from '../core/problems.ts';
-import type { Secret } from '../core/secret.ts';
 import { servedDefinition, type Definition } from '../definitions/definition.ts';
 import type { Note } from '../definitions/check-names.ts';
 import type { Masks } from '../definitions/record-masks.ts';
@@ -27,10 +26,7 @@ interface LoadServedMasksOptions {
  * The masks of a server by the name of a definition, with their key. Throws `ProblemsError` CONFIG_INVALID with
  * everything that is wrong in the file or missing here.
  */
-export function loadServedMasks({ file, env, definitions }: LoadServedMasksOptions): {
-  readonly key: Secret | null;
-  readonly masks: ReadonlyMap<string, Masks>;
-} {
+export function loadServedMasks({ file, env, definitions }: LoadServedMasksOptions) {
   const written = readWritten(file, undefined, env);
   const { yaml, data, unresolved, isFromOutside } = written;
   if (yaml.problems.length > 0) throw invalid(yaml.problems);

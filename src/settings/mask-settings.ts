@@ -208,16 +208,6 @@ function linkedPaths({ entities }: Definition, { name, key }: Entity): readonly 
 /** The entities that are read, with the parents that they are found by. */
 type ReadEntities = ReadonlyMap<EntityName, { readonly parents: readonly EntityName[] }>;
 
-/** A field that a sync works with. */
-interface NeededField {
-  /** The names of the path to it. */
-  readonly path: readonly string[];
-  /** The reason, for use in a sentence: "email is ...". */
-  readonly why: string;
-  /** Whether a hash does as well as the value. */
-  readonly mayHash: boolean;
-}
-
 /**
  * The fields of an entity whose clear values a sync needs: to call the service, to recognize records of this kind and
  * changes, or to tell records apart. `chosen`: the entities that are read; `isServed`: clients read them.
@@ -227,55 +217,58 @@ function neededFields(
   entity: Entity,
   chosen: ReadEntities,
   { isServed }: { readonly isServed: boolean },
-): readonly NeededField[] {
-  const { actions, incremental, order, only, recursive, explode, whole, key, isKeyless, pagination } = entity;
-  const needed = (field: string, why: string, mayHash = false): NeededField => ({
-    path: field.split('.'),
-    why,
-    mayHash,
-  });
+) {
+  const { actions, incremental, order, only, recursive, explode, whole, isKeyless, pagination } = entity;
   const download = actions.get('download');
-  return [
-    ...[...(actions.get('get')?.key.values() ?? [])].map((field) =>
-      needed(field, `needed to ask for a single record`),
+  const key = isKeyless === true ? [] : entity.key;
+  const fieldsOf = (some: readonly ({ readonly field: string } | null)[]) =>
+    some.map((one) => one?.field ?? []).flat();
+  const all: readonly (readonly [fields: Iterable<string>, why: string, mayHash?: boolean])[] = [
+    [actions.get('get')?.key.values() ?? [], 'needed to ask for a single record'],
+    [download?.key.values() ?? [], 'needed to ask for the file'],
+    [download?.file?.version ?? [], 'what tells that a file has changed', true],
+    ...childrenOf(definition, entity, chosen).flatMap(
+      ({ name, params, when, marker }) =>
+        [
+          [params.values(), `needed to ask for ${name}`],
+          [fieldsOf(when), `what decides whether there are ${name}`],
+          [fieldsOf([marker]), `what tells that ${name} have changed`],
+        ] as const,
     ),
-    ...[...(download?.key.values() ?? [])].map((field) => needed(field, 'needed to ask for the file')),
-    ...(download?.file?.version ?? []).map((field) =>
-      needed(field, 'what tells that a file has changed', true),
-    ),
-    ...childrenOf(definition, entity, chosen).flatMap(({ name, params, when, marker }) => [
-      ...[...params.values()].map((field) => needed(field, `needed to ask for ${name}`)),
-      ...when.map(({ field }) => needed(field, `what decides whether there are ${name}`)),
-      ...(marker === null ? [] : [needed(marker.field, `what tells that ${name} have changed`)]),
-    ]),
-    ...(incremental === null
-      ? []
-      : [needed(incremental.field, 'the change value that changes are asked for by')]),
-    ...(isServed && pagination.kind === 'lastRecord'
-      ? [needed(pagination.field, 'what the next page is asked for by')]
-      : []),
-    ...(order === null ? [] : [needed(order.field, 'what listings are sorted by')]),
-    ...only.map(({ field }) => needed(field, 'what decides which records are read')),
-    ...entity.unlisted.map(({ field }) => needed(field, 'what tells why a record is not listed')),
-    ...(recursive === null
-      ? []
-      : ['id', recursive.flag, recursive.parentField, recursive.typeField].map((field) =>
-          needed(field, 'needed to follow the tree of records'),
-        )),
-    ...(isKeyless === true
-      ? []
-      : key.map((field) =>
-          download === undefined
-            ? needed(field, 'part of the key', true)
-            : needed(field, 'part of the key, by which files are stored'),
-        )),
-    ...whole.map((field) => needed(field, 'what tells that a record came whole', true)),
-    ...(explode === null
-      ? []
-      : explode.key
-          .filter((name) => !explode.carry.includes(name))
-          .map((name) => needed(`${explode.field}.${name}`, 'part of the key', true))),
+    [fieldsOf([incremental]), 'the change value that changes are asked for by'],
+    [
+      isServed && pagination.kind === 'lastRecord' ? [pagination.field] : [],
+      'what the next page is asked for by',
+    ],
+    [fieldsOf([order]), 'what listings are sorted by'],
+    [fieldsOf(only), 'what decides which records are read'],
+    [fieldsOf(entity.unlisted), 'what tells why a record is not listed'],
+    [
+      recursive === null ? [] : ['id', recursive.flag, recursive.parentField, recursive.typeField],
+      'needed to follow the tree of records',
+    ],
+    download === undefined
+      ? [key, 'part of the key', true]
+      : [key, 'part of the key, by which files are stored'],
+    [whole, 'what tells that a record came whole', true],
+    [
+      (explode?.key ?? []).flatMap((name) =>
+        explode?.carry.includes(name) ? [] : `${explode?.field}.${name}`,
+      ),
+      'part of the key',
+      true,
+    ],
   ];
+  return all.flatMap(([fields, why, mayHash = false]) =>
+    [...fields].map((field) => ({
+      /** The names of the path to it. */
+      path: field.split('.'),
+      /** The reason, for use in a sentence: "email is ...". */
+      why,
+      /** Whether a hash does as well as the value. */
+      mayHash,
+    })),
+  );
 }
 
 /** Entities that are read below an entity's records, with the link to them. */
@@ -305,11 +298,11 @@ export function openRecordMask(rules: MaskRules, key: Secret | null): RecordMask
     return { fingerprint: '', keyId: '', ...nothing };
   }
   // A hash of a constant tells keys apart, and reveals nothing about them.
-  const keyId = hmac(keyOf(key), 'connector-sync mask key id').slice(0, 8);
+  const bytes = keyOf(key);
+  const keyId = hmac(bytes, 'connector-sync mask key id').slice(0, 8);
   const fields = [...rules.fields].toSorted(([left], [right]) => (left < right ? -1 : 1));
   const about = writeJson([maskVersion, fields, rules.unknownFields, keyId]);
   const fingerprint = hash('sha256', about, 'hex').slice(0, 32);
-  const bytes = keyOf(key);
   const hashOf = (text: string): string => `hmac-${keyId}-${hmac(bytes, text)}`;
   const rawKey = derivedKey(bytes, 'mask bytes');
   // The messages of the sealer are never shown.
@@ -389,12 +382,7 @@ function revealing({ reveals, filledFrom, at }: Entity, rules: MaskRules): reado
   });
 }
 
-function inClearElsewhere(
-  path: string,
-  others: readonly EntityField[],
-  rules: MaskRules,
-  masks: Masks,
-): readonly string[] {
+function inClearElsewhere(path: string, others: readonly EntityField[], rules: MaskRules, masks: Masks) {
   const { kind } = ruleOfPath(rules, path);
   if (kind === 'keep' || kind === 'drop') return [];
   const clear = others.flatMap(({ entity: { name }, path: other }) => {

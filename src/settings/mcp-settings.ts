@@ -81,10 +81,7 @@ function readExclusion(text: string): Exclusion | null {
   return entity === undefined ? null : { connector, entity, field };
 }
 
-function problemOf(
-  { connector, entity, field }: Exclusion,
-  connectors: ReadonlyMap<string, Configured>,
-): string | null {
+function problemOf({ connector, entity, field }: Exclusion, connectors: ReadonlyMap<string, Configured>) {
   const chosen = connector === null ? [...connectors.values()] : [connectors.get(connector)];
   const entities = chosen.flatMap((one) => [...(one?.definition.entities.values() ?? [])]);
   const tables = entities.flatMap(({ table, explodedTable, explode }) => [

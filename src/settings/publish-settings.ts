@@ -5,13 +5,7 @@ import { isConnectorName, type ConnectorName } from '../core/names.ts';
 import { namePattern, type Note } from '../definitions/check-names.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
 import { buildPublishPlace, type SettingsFile } from './settings-file.ts';
-import {
-  type ConnectorSettings,
-  publishCommands,
-  type PublishPlace,
-  type PublishSettings,
-  type SinkSettings,
-} from './settings.ts';
+import type { ConnectorSettings, PublishPlace, PublishSettings, SinkSettings } from './settings.ts';
 
 interface Known {
   readonly connectors: ReadonlyMap<ConnectorName, ConnectorSettings>;
@@ -21,12 +15,11 @@ interface Known {
   readonly folder: string;
 }
 
+/** Names that no target may have. */
+export const publishCommands: readonly string[] = ['status', 'check', 'snapshot', 'prune', 'schema', 'help'];
+
 /** Builds the targets by name. */
-export function buildPublish(
-  file: SettingsFile['publish'],
-  known: Known,
-  note: Note,
-): ReadonlyMap<string, PublishSettings> {
+export function buildPublish(file: SettingsFile['publish'], known: Known, note: Note) {
   const targets = new Map<string, PublishSettings>();
   for (const [name, target] of Object.entries(file)) {
     const at = ['publish', name];

@@ -64,11 +64,7 @@ export function isSharedSink(type: SinkFile['type']): boolean {
 }
 
 /** Builds the sinks by name, with absolute paths. */
-export function buildSinks(
-  file: Readonly<Record<string, SinkFile>>,
-  folder: string,
-  note: Note,
-): ReadonlyMap<string, Sink> {
+export function buildSinks(file: Readonly<Record<string, SinkFile>>, folder: string, note: Note) {
   const sinks = new Map<string, Sink>();
   for (const [name, written] of Object.entries(file)) {
     const at = ['sinks', name];
@@ -194,12 +190,7 @@ function socketOf(folder: string, place: string, note: NoteText): Host {
 }
 
 /** The default is verified TLS, and no TLS on this machine unless a file with trusted certificates is given. */
-function sslmodeOf(
-  given: string | null,
-  hosts: readonly Host[],
-  file: string | null,
-  note: NoteText,
-): (typeof sslmodes)[number] {
+function sslmodeOf(given: string | null, hosts: readonly Host[], file: string | null, note: NoteText) {
   if (given === null) {
     const isHere = hosts.every(({ host }) => host.startsWith('/') || isLoopbackHost(host));
     return isHere && file === null ? 'disable' : 'verify-full';
@@ -233,12 +224,7 @@ function decoded(text: string, note: NoteText): string {
 }
 
 /** The schema of a sink or target. Its name needs no quotes in SQL. */
-export function schemaOf(
-  owner: string,
-  given: string | undefined,
-  at: readonly string[],
-  note: Note,
-): string {
+export function schemaOf(owner: string, given: string | undefined, at: readonly string[], note: Note) {
   const schema = given ?? owner.replaceAll('-', '_');
   if (!/^(?!pg_)[a-z][a-z0-9_]{0,39}$/.test(schema)) {
     note(at, 'expected 1 to 40 lower-case letters, digits and _, beginning with a letter, not pg_');

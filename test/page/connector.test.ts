@@ -12,7 +12,7 @@ import { changeBars, runBars } from '../../src/page/bars.ts';
 import { connectorPage, progressSection } from '../../src/page/connector-page.ts';
 import { timeline } from '../../src/page/timeline.ts';
 import { troubleReason } from '../../src/page/trouble-text.ts';
-import { connectorNamed } from '../../src/settings/settings.ts';
+import { connectorNamed } from '../../src/settings/choices.ts';
 import { loadSettings } from '../../src/settings/load-settings.ts';
 import type { RunSummary } from '../../src/sinks/ledger-reader.ts';
 import type { NotedAction } from '../../src/sinks/requests.ts';

@@ -12,13 +12,8 @@ import { locateSink, servedSink, openQueuesOf } from '../../app/reach-queues.ts'
 import { instant } from '../../core/clock.ts';
 import { usage } from '../../core/errors.ts';
 import type { ServedSink } from '../../jobs/worker-context.ts';
-import {
-  chosenConnectors,
-  connectorNamed,
-  entityTarget,
-  type LocalSettings,
-  sinksOf,
-} from '../../settings/settings.ts';
+import { chosenConnectors, connectorNamed, entityTarget, sinksOf } from '../../settings/choices.ts';
+import type { LocalSettings } from '../../settings/settings.ts';
 import { processUser } from '../../sinks/requests.ts';
 import { comingUp, counted, printable } from '../../telemetry/format.ts';
 import { scheduleText } from '../../wording/connector-text.ts';

@@ -13,12 +13,8 @@ import { instant, type Clock, timeMs } from '../../core/clock.ts';
 import { addCounts, noCounts } from '../../core/records.ts';
 import { usage } from '../../core/errors.ts';
 import { type BackfillPlan, windowText } from '../../engine/plan-run.ts';
-import {
-  connectorNamed,
-  type ConnectorSettings,
-  type LocalSettings,
-  type SettingsWith,
-} from '../../settings/settings.ts';
+import { connectorNamed } from '../../settings/choices.ts';
+import type { ConnectorSettings, LocalSettings, SettingsWith } from '../../settings/settings.ts';
 import { withParts } from '../../settings/load-settings.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
 import { toTheSecond, count, counted } from '../../telemetry/format.ts';

@@ -11,12 +11,8 @@ import { credentialProblems, shapeText } from '../../definitions/params.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import { suggestName } from '../../definitions/suggest-name.ts';
 import { replaceText } from '../../files/replace-text.ts';
-import {
-  connectorNamed,
-  type ConnectorSettings,
-  type LocalSettings,
-  targetsOfConnector,
-} from '../../settings/settings.ts';
+import { connectorNamed, targetsOfConnector } from '../../settings/choices.ts';
+import type { ConnectorSettings, LocalSettings } from '../../settings/settings.ts';
 import {
   addedConnector,
   type ConfigEdit,

@@ -6,12 +6,8 @@ import {
   type CopyRequest,
 } from '../../app/copy-connector.ts';
 import { usage } from '../../core/errors.ts';
-import {
-  chosenConnectors,
-  type ConnectorSettings,
-  sinkNamed,
-  type SinkSettings,
-} from '../../settings/settings.ts';
+import { chosenConnectors, sinkNamed } from '../../settings/choices.ts';
+import type { ConnectorSettings, SinkSettings } from '../../settings/settings.ts';
 import { count, counted, duration } from '../../telemetry/format.ts';
 import { showLive } from '../../telemetry/progress.ts';
 import { command, type CommandContext } from '../command.ts';

@@ -12,12 +12,11 @@ import { usage } from '../../core/errors.ts';
 import {
   chosenConnectors,
   connectorNamed,
-  type ConnectorSettings,
   entityTarget,
-  type LocalSettings,
   targetsOf,
   targetsOfConnector,
-} from '../../settings/settings.ts';
+} from '../../settings/choices.ts';
+import type { ConnectorSettings, LocalSettings } from '../../settings/settings.ts';
 import type { MaskEnd } from '../../sinks/requests.ts';
 import { counted } from '../../telemetry/format.ts';
 import { allowByAgeText, leftText, withheldByAgeText } from '../../wording/connector-text.ts';

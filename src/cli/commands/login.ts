@@ -4,7 +4,7 @@ import { Readable } from 'node:stream';
 import { nameAccount, signIn, signOut, type SignedOut } from '../../app/sign-in.ts';
 import { usage } from '../../core/errors.ts';
 import { checkRedirect } from '../../settings/texts.ts';
-import { connectorNamed } from '../../settings/settings.ts';
+import { connectorNamed } from '../../settings/choices.ts';
 import type { IssuedTokens } from '../../sign-ins/sign-in-store.ts';
 import { printable } from '../../telemetry/format.ts';
 import { awaitRedirect, type Authorization } from '../../upstream/authorization.ts';

@@ -12,14 +12,8 @@ import type { PublishedEntity } from '../../publish/manifest.ts';
 import { heldBackTexts, type PublishEnd } from '../../publish/publication.ts';
 import { catalogueOf, readPublished, dialectNames, generate } from '../../publish/published-schema.ts';
 import type { PrunedTarget } from '../../publish/target.ts';
-import {
-  chosenConnectors,
-  chosenTargets,
-  isStillPublished,
-  type LocalSettings,
-  type PublishSettings,
-  targetNamed,
-} from '../../settings/settings.ts';
+import { chosenConnectors, chosenTargets, isStillPublished, targetNamed } from '../../settings/choices.ts';
+import type { LocalSettings, PublishSettings } from '../../settings/settings.ts';
 import { checkTargets } from '../../settings/load-settings.ts';
 import { formatDuration } from '../../settings/texts.ts';
 import { count, counted, longAgo, printable, sizeText, toTheMinute } from '../../telemetry/format.ts';

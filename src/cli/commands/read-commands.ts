@@ -9,7 +9,8 @@ import { type ActionName, type Entity, pagingParams } from '../../definitions/de
 import { wholeJson } from '../../core/canonical-json.ts';
 import type { TriedCall } from '../../engine/try-listing.ts';
 import type { SeenExchange } from '../../http/exchange.ts';
-import { entityTarget, type LocalSettings } from '../../settings/settings.ts';
+import { entityTarget } from '../../settings/choices.ts';
+import type { LocalSettings } from '../../settings/settings.ts';
 import { parseSize } from '../../settings/texts.ts';
 import { safeBase } from '../../sinks/files/safe-file-name.ts';
 import type { WrittenBytes } from '../../sinks/files/write-whole-file.ts';

@@ -13,7 +13,7 @@ import {
   type ExportEnd,
 } from '../../export/exported-changes.ts';
 import { createPrivateDirectory } from '../../files/private-file.ts';
-import { entityTarget } from '../../settings/settings.ts';
+import { entityTarget } from '../../settings/choices.ts';
 import type { RunSummary } from '../../sinks/ledger-reader.ts';
 import { counted, printable } from '../../telemetry/format.ts';
 import { explanationFacts, purgedText } from '../../wording/connector-text.ts';

@@ -8,7 +8,7 @@ import {
 import { type Audit, auditEntity } from '../../app/audit-entity.ts';
 import { openApp, openSharingApp } from '../../app/open-app.ts';
 import { usage } from '../../core/errors.ts';
-import { connectorNamed, entityTarget } from '../../settings/settings.ts';
+import { connectorNamed, entityTarget } from '../../settings/choices.ts';
 import type { IdentityDifference } from '../../sinks/sink-errors.ts';
 import type { KeyDifferences, KeyGroup } from '../../sinks/compare-keys.ts';
 import type { RunReport } from '../../sinks/run-report.ts';

@@ -3,7 +3,7 @@ import { actionDetail, newestActions } from '../../app/user-actions.ts';
 import { recordsRead, rowsWritten } from '../../app/run-totals.ts';
 import { isRunId } from '../../core/names.ts';
 import { usage } from '../../core/errors.ts';
-import { chosenConnectors, connectorNamed } from '../../settings/settings.ts';
+import { chosenConnectors, connectorNamed } from '../../settings/choices.ts';
 import type { RunSummary } from '../../sinks/ledger-reader.ts';
 import { count, duration, toTheMinute } from '../../telemetry/format.ts';
 import { failureText } from '../../wording/run-report-table.ts';

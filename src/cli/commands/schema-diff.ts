@@ -3,12 +3,8 @@ import { readDrift } from '../../app/read-statuses.ts';
 import { isDeclaredName, systemColumns } from '../../core/names.ts';
 import { usage } from '../../core/errors.ts';
 import { isReservedName } from '../../definitions/read-yaml.ts';
-import {
-  chosenConnectors,
-  connectorNamed,
-  type ConnectorSettings,
-  targetsOf,
-} from '../../settings/settings.ts';
+import { chosenConnectors, connectorNamed, targetsOf } from '../../settings/choices.ts';
+import type { ConnectorSettings } from '../../settings/settings.ts';
 import type { DriftRow } from '../../sinks/readings.ts';
 import { counted, toTheMinute } from '../../telemetry/format.ts';
 import { command } from '../command.ts';
@@ -62,11 +58,7 @@ Examples:
 const notPlain = /^(?:null|true|false|yes|no|on|off|y|n)$/;
 
 /** Describes the drift of one connector for a person. Field names come from outside: tables make them inert. */
-function driftText(
-  connector: ConnectorSettings,
-  drift: readonly DriftRow[] | null,
-  width: number | null,
-): readonly string[] {
+function driftText(connector: ConnectorSettings, drift: readonly DriftRow[] | null, width: number | null) {
   const { name, definition, sink } = connector;
   if (drift === null) return [`${name}: not synced yet (sink ${sink.name})`];
   if (drift.length === 0) return [`${name}: no drift (${definition.name}, sink ${sink.name})`];

@@ -6,7 +6,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.t
 import type { Entity } from '../../definitions/definition.ts';
 import { parseJsonText } from '../../http/lossless-json.ts';
 import { listOf, pathOf, readSort } from '../../search/search-request.ts';
-import { type EntityTarget, entityTarget } from '../../settings/settings.ts';
+import { type EntityTarget, entityTarget } from '../../settings/choices.ts';
 import { counted, duration, printable } from '../../telemetry/format.ts';
 import { command, type CommandContext, readInput, wholeNumber } from '../command.ts';
 import { jsonText, versioned } from '../output/json-text.ts';

@@ -7,7 +7,8 @@ import {
 } from '../../app/connector-states.ts';
 import { failureLimit, readStatuses, type StoredConnector } from '../../app/read-statuses.ts';
 import { type Health, healthWords } from '../../core/health.ts';
-import { chosenConnectors, type ConnectorSettings } from '../../settings/settings.ts';
+import { chosenConnectors } from '../../settings/choices.ts';
+import type { ConnectorSettings } from '../../settings/settings.ts';
 import { damageAdvice, damageText } from '../../sinks/sink-access.ts';
 import type { ConnectorStatus } from '../../sinks/ledger-reader.ts';
 import { count, counted, printable, toTheMinute } from '../../telemetry/format.ts';

@@ -8,13 +8,8 @@ import type { OnRunEvent, RunEvent } from '../../core/events.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { suggestName } from '../../definitions/suggest-name.ts';
 import { selectEntities } from '../../engine/chosen-entities.ts';
-import {
-  chosenConnectors,
-  type ConnectorSettings,
-  type LocalSettings,
-  sinksOf,
-  targetsAfterSync,
-} from '../../settings/settings.ts';
+import { chosenConnectors, sinksOf, targetsAfterSync } from '../../settings/choices.ts';
+import type { ConnectorSettings, LocalSettings } from '../../settings/settings.ts';
 import { withParts } from '../../settings/load-settings.ts';
 import { ConnectorBusyError } from '../../sinks/sink-errors.ts';
 import type { RunReport } from '../../sinks/run-report.ts';

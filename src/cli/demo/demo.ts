@@ -7,7 +7,8 @@ import { usage } from '../../core/errors.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../definitions/load-definitions.ts';
 import { maxSampleRevision } from '../../sample/sample-values.ts';
 import type { Service } from '../../service/start-service.ts';
-import { type Settings, targetNamed } from '../../settings/settings.ts';
+import { targetNamed } from '../../settings/choices.ts';
+import type { Settings } from '../../settings/settings.ts';
 import { loadSettings } from '../../settings/load-settings.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
 import { querySqliteSink } from '../../sinks/sqlite/readers.ts';
@@ -245,11 +246,7 @@ async function syncAll(context: CommandContext, settings: Settings): Promise<rea
 
 type Rows = ReturnType<typeof querySqliteSink>;
 
-function answerText({
-  question,
-  sql,
-  rows,
-}: (typeof demoQueries)[number] & { readonly rows: Rows }): readonly string[] {
+function answerText({ question, sql, rows }: (typeof demoQueries)[number] & { readonly rows: Rows }) {
   const titles = Object.keys(rows[0] ?? {});
   const columns = titles.map(
     (title) =>

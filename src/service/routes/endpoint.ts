@@ -129,11 +129,7 @@ export function endpoint<
 }
 
 /** Where nothing is declared nothing is handed on. */
-function parsed<Shape extends z.ZodType>(
-  shape: Shape | undefined,
-  value: unknown,
-  place: string,
-): z.output<Shape> {
+function parsed<Shape extends z.ZodType>(shape: Shape | undefined, value: unknown, place: string) {
   return shape === undefined ? (undefined as z.output<Shape>) : parseRequest(shape, value, place);
 }
 

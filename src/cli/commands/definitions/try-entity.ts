@@ -25,12 +25,12 @@ import { fillingParent, tryListing, type TriedCall, type TriedStep } from '../..
 import { windowParams } from '../../../engine/windows.ts';
 import { replaceText } from '../../../files/replace-text.ts';
 import type { SeenExchange } from '../../../http/exchange.ts';
-import {
-  connectorNamed,
-  type ConnectorSettings,
-  type LocalSettings,
-  type ReadConnector,
-  type SettingsWith,
+import { connectorNamed } from '../../../settings/choices.ts';
+import type {
+  ConnectorSettings,
+  LocalSettings,
+  ReadConnector,
+  SettingsWith,
 } from '../../../settings/settings.ts';
 import { walkParams, buildDirect, entryGiven, isDirect } from '../../../settings/connector-settings.ts';
 import { readSettings, withParts } from '../../../settings/load-settings.ts';

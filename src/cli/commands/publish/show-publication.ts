@@ -15,7 +15,8 @@ import {
   type StoredManifest,
 } from '../../../publish/manifest.ts';
 import { heldBackTexts, type NewGeneration, type PublishEnd } from '../../../publish/publication.ts';
-import { isStillPublished, type LocalSettings, type PublishSettings } from '../../../settings/settings.ts';
+import { isStillPublished } from '../../../settings/choices.ts';
+import type { LocalSettings, PublishSettings } from '../../../settings/settings.ts';
 import { checkTargets } from '../../../settings/load-settings.ts';
 import {
   count,
