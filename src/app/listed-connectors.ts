@@ -156,7 +156,8 @@ function ordersAt(nowMs: number): Readonly<Record<ListedOrder, Order>> {
   return {
     health: by(({ health }) => 2 * healthWords.indexOf(health.word) - Number(health.needsPerson)),
     name: by(() => 0),
-    age: by(ageKey),
+    // Instants compare as texts; an entity that was never read is the oldest.
+    age: by(({ health: { stalest } }) => stalest?.asOf ?? ''),
     run: by(({ overview }) => -Date.parse(overview?.lastRun?.startedAt ?? instant(0))),
     rows: by(({ overview }) => -(overview?.rows ?? 0)),
     next: by(({ connector, overview }) => {
@@ -165,11 +166,6 @@ function ordersAt(nowMs: number): Readonly<Record<ListedOrder, Order>> {
       return next.kind === 'at' || next.kind === 'overdue' ? next.at : next.kind;
     }),
   };
-}
-
-/** Instants compare as texts; an entity that was never read is the oldest. */
-function ageKey({ health: { stalest } }: ListedConnector): string {
-  return stalest?.asOf ?? '';
 }
 
 /** Both numbers, or both texts. */

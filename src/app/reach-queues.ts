@@ -6,7 +6,7 @@ import type { ServedSink } from '../jobs/worker-context.ts';
 import { connectorsBySink } from '../settings/choices.ts';
 import type { ConnectorSettings, LocalSettings, SettingsWith, SinkSettings } from '../settings/settings.ts';
 import { withParts } from '../settings/load-settings.ts';
-import type { ClosedFiles, OpenHow, SinkFinding } from '../sinks/sink-access.ts';
+import type { OpenHow } from '../sinks/sink-access.ts';
 import { accessSink, openExistingHistory, openSink } from '../sinks/registry.ts';
 import { printable } from '../telemetry/format.ts';
 
@@ -36,21 +36,6 @@ export async function checkWritable(sink: SinkSettings, how: How) {
   await using opened = await openSink(sink, how);
   const known = (await opened.history.overview()).filter(({ identity }) => identity !== null);
   return { place: accessSink(sink).place, connectors: known.length };
-}
-
-/** Checks of the services that the sink depends on besides files; none for a sink in files. */
-export async function sinkFindings(sink: SinkSettings): Promise<readonly SinkFinding[]> {
-  return await accessSink(sink).check();
-}
-
-/** Free bytes where the sink stores its data; null if unknown. */
-export async function freeBytes(sink: SinkSettings): Promise<number | null> {
-  return await accessSink(sink).freeBytes();
-}
-
-/** Null where the sink closes no files. The caller disposes it. */
-export async function openClosedFiles(sink: SinkSettings): Promise<ClosedFiles | null> {
-  return await accessSink(sink).openClosedFiles();
 }
 
 type How = Pick<OpenHow, 'clock' | 'signal'>;

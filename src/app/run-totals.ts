@@ -14,11 +14,6 @@ export function rowsDeleted({ entities }: RunReport): number {
   return entities.reduce((sum, { deleted }) => sum + deleted, 0);
 }
 
-/** Rows that look deleted and wait for a person. */
-export function rowsWithheld({ entities }: RunReport): number {
-  return entities.reduce((sum, { withheld }) => sum + withheld, 0);
-}
-
 export function tookMs({ startedAt, finishedAt }: Pick<RunReport, 'startedAt' | 'finishedAt'>): number {
   return Date.parse(finishedAt) - Date.parse(startedAt);
 }

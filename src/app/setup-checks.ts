@@ -33,7 +33,8 @@ import { keylessText, readOverview, unfinishedPurgeText } from './connector-stat
 import { readCopies } from './copy-connector.ts';
 import { openApp } from './open-app.ts';
 import { targetStatus, withTarget } from './publish-target.ts';
-import { checkWritable, freeBytes, openClosedFiles, sinkFindings } from './reach-queues.ts';
+import { checkWritable } from './reach-queues.ts';
+import { accessSink } from '../sinks/registry.ts';
 import { readDrift } from './read-statuses.ts';
 
 /** Limits the settings to these connectors and their targets; without names they are complete. */
@@ -182,7 +183,7 @@ async function checkSinks(context: CheckContext, settings: LocalSettings, isDeep
 /** Checks the systems that an unopened sink depends on, as far as they can be asked. */
 async function checkUnderneath(sink: SinkSettings, isOpen: boolean) {
   try {
-    const findings = await sinkFindings(sink);
+    const findings = await accessSink(sink).check();
     return findings
       .filter(({ state }) => isOpen || state !== 'ok')
       .map((finding) => ({ ...finding, what: `${finding.what} of ${sink.name}` }));
@@ -192,7 +193,7 @@ async function checkUnderneath(sink: SinkSettings, isOpen: boolean) {
 }
 
 async function checkDisk(sink: SinkSettings): Promise<string> {
-  const bytes = await freeBytes(sink);
+  const bytes = await accessSink(sink).freeBytes();
   if (bytes === null) return 'free space on the server: unknown';
   const freeMiB = Math.floor(bytes / mebibyte);
   if (freeMiB < leastFreeMiB) {
@@ -259,7 +260,7 @@ async function checkClosedFiles(
   sink: SinkSettings,
   isDeep: boolean,
 ): Promise<readonly CheckResult[]> {
-  await using closed = await openClosedFiles(sink);
+  await using closed = await accessSink(sink).openClosedFiles();
   if (closed === null) {
     return isDeep ? [skipped(`files of ${sink.name}`, 'this sink closes none, so there are no hashes')] : [];
   }

@@ -305,7 +305,8 @@ export async function examineRedis(
   try {
     const connection = await connectRedis(settings, { enableOfflineQueue: false, commandTimeout: 2000 });
     try {
-      const facts = parseInfo(String(await connection.redis.call('INFO')));
+      const info = String(await connection.redis.call('INFO')).matchAll(/^([^:\r\n]+):(.*)$/gm);
+      const facts: Facts = new Map(Array.from(info, ([, name = '', value = '']) => [name, value]));
       const askedAtMs = clock.now();
       const [seconds = Number.NaN, microseconds = 0] = (await connection.redis.time()).map(Number);
       const nowMs = (askedAtMs + clock.now()) / 2;
@@ -325,12 +326,6 @@ export async function examineRedis(
 }
 
 type Facts = ReadonlyMap<string, string>;
-
-function parseInfo(text: string): Facts {
-  return new Map(
-    Array.from(text.matchAll(/^([^:\r\n]+):(.*)$/gm), ([, name = '', value = '']) => [name, value]),
-  );
-}
 
 function examineVersion(facts: Facts): RedisFinding {
   const version = facts.get('redis_version') ?? 'unknown';

@@ -147,11 +147,6 @@ export function sinksKey(prefix: string): string {
   return `${prefix}:sinks`;
 }
 
-/** Hash from a sink's id to the start time and fingerprint of the config whose schedules are in force. */
-export function schedulesKey(prefix: string): string {
-  return `${prefix}:schedules`;
-}
-
 const dayS = 24 * 60 * 60;
 const backfillWithinMs = dayS * 1000;
 /** The queue allows priorities up to 2^21: steps of five minutes last until 2045. */

@@ -15,7 +15,6 @@ import {
   type QueueSet,
   scheduledName,
   schedulerId,
-  schedulesKey,
   sinksKey,
   type TickJob,
 } from './open-queue-set.ts';
@@ -190,7 +189,8 @@ async function isInForce({ queues, connectors, targets, claim }: ReconcileOption
     .map(({ name, schedule }) => [name, schedule]);
   const schedules = [...ofConnectors, ...scheduledTargets(targets, sink)];
   const own = hash('sha256', JSON.stringify(schedules)).slice(0, 16);
-  const keys = [schedulesKey(queues.prefix), sink.id, String(claim.sinceMs), own];
+  // Hash from a sink's id to the start time and fingerprint of the config whose schedules are in force.
+  const keys = [`${queues.prefix}:schedules`, sink.id, String(claim.sinceMs), own];
   return (await queues.redis.eval(keepNewestClaim, 1, ...keys)) === own;
 }
 

@@ -172,7 +172,11 @@ function noticeOf(
   const target = connector === null && !isOfConfig ? (first?.subject ?? null) : null;
   const about = connector ?? target ?? (isOfConfig ? 'The config' : '');
   const more = items.length - mostItems;
-  const texts = items.slice(0, mostItems).map((item) => (kind === 'recovered' ? overText(item) : item.text));
+  const texts = items
+    .slice(0, mostItems)
+    .map(({ kind: of, subject, since, text }) =>
+      kind === 'recovered' ? `${subject === '' ? '' : `${subject}: `}${kinds[of][1]} since ${since}.` : text,
+    );
   return {
     version: 1,
     id: randomUUID(),
@@ -186,10 +190,6 @@ function noticeOf(
     text: [...texts, ...(more > 0 ? [`And ${more} more.`] : [])].join('\n'),
     items: items.slice(0, mostItems),
   };
-}
-
-function overText({ kind, subject, since }: ChangedItem): string {
-  return `${subject === '' ? '' : `${subject}: `}${kinds[kind][1]} since ${since}.`;
 }
 
 /** Stored with a condition as `Condition.detail`. */

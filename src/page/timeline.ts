@@ -1,7 +1,7 @@
 import { html, type SafeHtml } from '@remix-run/html-template';
 import { eventKinds, type PastEvent, pastEvents } from '../app/connector-history.ts';
 import { actionVerbs } from '../app/user-actions.ts';
-import { recordsRead, rowsDeleted, rowsWithheld, rowsWritten, runMs } from '../app/run-totals.ts';
+import { recordsRead, rowsDeleted, rowsWritten, runMs } from '../app/run-totals.ts';
 import { grouped } from '../core/grouped.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
 import type { RunSummary } from '../sinks/ledger-reader.ts';
@@ -127,7 +127,7 @@ const runNames: Readonly<Record<RunSummary['kind'], string>> = {
 function runText({ run: { run, report, kind }, who }: Of<'run'>): SafeHtml {
   const failure = report?.error ?? report?.failures[0] ?? null;
   const deleted = report === null ? 0 : rowsDeleted(report);
-  const withheld = report === null ? 0 : rowsWithheld(report);
+  const withheld = (report?.entities ?? []).reduce((sum, one) => sum + one.withheld, 0);
   const facts = [
     who === null ? '' : `asked for by ${printable(who)}`,
     report === null || failure !== null ? '' : writtenText(rowsWritten(report), recordsRead(report)),

@@ -12,6 +12,8 @@ const sample = readSample('email-marketing');
 
 /** The account behind an email-marketing connector. */
 export function openMailingAccount(seed: number, size: SampleSize, revision: number): SampleAccount {
+  const idOf = (kind: string, dice: Dice, index: number): string =>
+    kind === 'segments' ? String(13_000_000 + (index % 10_000_000)) : dice.hex(10);
   const things = new Things(seed, sample, idOf, []);
   const shape = typeof size === 'string' ? shapes[size] : { ...shapes.members, members: [size.members] };
   fillMailing(things, shape);
@@ -122,11 +124,6 @@ const shapes = {
   members: { members: [0], campaigns: 2, automations: 1, tags: 0, categories: 1 },
 };
 type Shape = (typeof shapes)['small'];
-
-/** Ids of segments are numbers. */
-function idOf(kind: string, dice: Dice, index: number): string {
-  return kind === 'segments' ? String(13_000_000 + (index % 10_000_000)) : dice.hex(10);
-}
 
 /** The account before all revisions. Later lists have fewer tags and categories, empty ones none. */
 function fillMailing(things: Things, shape: Shape): void {

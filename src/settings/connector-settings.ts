@@ -97,7 +97,8 @@ function buildConnector(name: string, file: ConnectorFile, known: BuiltWith, not
   const folder = known.folderOf(name);
   const here = { definition, read, sinks: sinks.values(), sink, folder, at: [...at, 'downloads'] };
   const downloads = buildDownloads(file.downloads, here, note);
-  const asked = withSettings(servedBy(address, definition), address);
+  const served = address.kind === 'direct' ? definition : servedDefinition(definition);
+  const asked = withSettings(served, address);
   const masks = likeMasks([...alike, file.mask], note, (noting) =>
     buildMasks({ file, definition: asked, entities, key: maskKey, at, note: noting }),
   );
@@ -125,10 +126,6 @@ function buildConnector(name: string, file: ConnectorFile, known: BuiltWith, not
     /** The files that are fetched after each sync; null: none. */
     downloads,
   };
-}
-
-function servedBy({ kind }: { readonly kind: string }, definition: Definition): Definition {
-  return kind === 'direct' ? definition : servedDefinition(definition);
 }
 
 /** Settings by which the entities of connectors are alike. */
@@ -298,7 +295,9 @@ function checkGiven(given: Texts, definition: Definition, at: readonly string[],
         : '';
     const more = title === undefined ? ways : ` (${title})`;
     const part = title === undefined ? 'credentials' : 'settings';
-    note([...at, part, ...(field === null ? [] : [field])], `${plain(message)}${more}`);
+    // In the style of the other problems of a config.
+    const plain = `${message.charAt(0).toLowerCase()}${message.slice(1).replace(/\.$/, '')}`;
+    note([...at, part, ...(field === null ? [] : [field])], `${plain}${more}`);
   }
 }
 
@@ -323,11 +322,6 @@ function checkSettings(
   for (const name of Object.keys(credentials)) {
     if (declared.has(name)) note([...at, 'credentials', name], 'is a setting: expected it below settings');
   }
-}
-
-/** Changes a message to the style of the other problems of a config. */
-function plain(message: string): string {
-  return `${message.charAt(0).toLowerCase()}${message.slice(1).replace(/\.$/, '')}`;
 }
 
 function otherWays({ credentials }: Definition, title: string | undefined): string {

@@ -6,7 +6,7 @@ import { principalOf } from '../open-server.ts';
 import * as catalog from './catalog-endpoints.ts';
 import * as connector from './connector-endpoints.ts';
 import { endpoint, json, jsonObject, ofConnector } from './endpoint.ts';
-import type { Answer, ApiParts, Call, Endpoint, Operation, Tag } from './endpoint.ts';
+import type { ApiParts, Call, Endpoint, Operation, Tag } from './endpoint.ts';
 import * as workspace from './workspace-endpoints.ts';
 
 const search = z
@@ -176,7 +176,10 @@ export function registerEndpoints(
             // A failure after the client has disconnected is not reported: everything may be closed by then.
             throw call.aborted ? call.reason : error;
           });
-        return await send(reply.code(endpoint.success.status), answer, call);
+        reply.code(endpoint.success.status);
+        return answer.kind === 'json'
+          ? reply.headers(answer.headers).send(answer.body)
+          : await sendFile(reply, answer.file, call);
       },
     });
   }
@@ -207,12 +210,6 @@ function callOf(request: FastifyRequest, signal: AbortSignal): Call {
     },
     signal,
   };
-}
-
-async function send(reply: FastifyReply, answer: Answer, signal: AbortSignal): Promise<FastifyReply> {
-  return answer.kind === 'json'
-    ? reply.headers(answer.headers).send(answer.body)
-    : await sendFile(reply, answer.file, signal);
 }
 
 type OpenCalls = ReturnType<typeof trackCalls>;
