@@ -39,7 +39,7 @@ const shared = {
   hookTimeout: 60_000,
   unstubEnvs: true,
   // Twice the usual space for new objects: a twentieth of the processor time less for collecting garbage.
-  execArgv: ['--max-semi-space-size=32'],
+  execArgv: ['--max-semi-space-size=32'] as string[],
   // Hosted machines stall for seconds at times. The report marks a test that passed at its second try.
   retry: process.env['CI'] === undefined ? 0 : 1,
 } as const;
