@@ -319,7 +319,7 @@ const defaultPagesWithinMs = 120_000;
  * Checks that each connector matches its sink and the API, and that its root entities return pages as its definition
  * says. Both in the order of the config.
  */
-async function checkConnectors(app: App, hasToken: boolean, context: CheckContext) {
+export async function checkConnectors(app: App, hasToken: boolean, context: CheckContext) {
   const { signal, clock, pagesWithinMs = defaultPagesWithinMs } = context;
   const connectors = [...app.settings.connectors.values()];
   await using progress = context.showProgress?.();

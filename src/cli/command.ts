@@ -1,4 +1,6 @@
 import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { Readable } from 'node:stream';
 import type { Command } from 'commander';
 import type { Clock } from '../core/clock.ts';
 import { usage } from '../core/errors.ts';
@@ -210,6 +212,25 @@ async function collect(input: Input, maxBytes: number): Promise<string> {
   } catch {
     throw usage('Standard input: expected a text in UTF-8, got other bytes.');
   }
+}
+
+/** Shows these lines, the last of which asks, and resolves to the answer. */
+export type Ask = (...lines: readonly string[]) => Promise<string>;
+
+/** Questions to a person, one line for each answer; null off a terminal. The caller disposes it. */
+export function openQuestions({ input, terminal, signal }: CommandContext) {
+  const given = input();
+  if (given.isTTY !== true || terminal.isJson) return null;
+  const reader = createInterface({ input: Readable.from(given) });
+  const lines = reader[Symbol.asyncIterator]();
+  const ask: Ask = async (...question) => {
+    terminal.note('', ...question);
+    terminal.prompt();
+    const { value, done } = await orAborted(lines.next(), signal);
+    if (done === true) throw usage('Expected an answer, and the input has ended. Nothing was written.');
+    return value.trim();
+  };
+  return { ask, [Symbol.dispose]: () => reader.close() };
 }
 
 /** Resolves when the signal is aborted. */

@@ -26,16 +26,29 @@ export function withYamlEntry(text: string, top: string, name: string, value: ob
       // Nothing, `connectors:` or `connectors: {}`.
       const body = blockOf(text, '  ', name, value);
       if (keyEnd === null) {
-        const gap = text === '' || text.endsWith('\n') ? '' : newLineOf(text);
-        return [text, gap, top, ':', newLineOf(text), body, newLineOf(text)].join('');
+        const end = text === '' || text.endsWith('\n') ? '' : newLineOf(text);
+        const gap = text === '' ? '' : newLineOf(text);
+        return [text, end, gap, top, ':', newLineOf(text), body, newLineOf(text)].join('');
       }
       const [, to] = map === null ? [keyEnd, keyEnd] : rangeOf(map);
       return withLines(text.slice(0, keyEnd) + text.slice(to), keyEnd, body);
     }
     const start = startOf(last);
     const indent = text.slice(text.lastIndexOf('\n', start - 1) + 1, start);
-    return withLines(text, endOf(last), blockOf(text, indent, name, value));
+    const other = map.items.at(-2);
+    const isSpaced = other !== undefined && /\n\s*\n/.test(text.slice(endOf(other), start));
+    const gap = isSpaced ? newLineOf(text) : '';
+    return withLines(text, endOf(last), gap + blockOf(text, indent, name, value));
   }
+}
+
+/** Returns the text with a new top-level list of one value, as a block above `sinks`; null as `withYamlEntry`. */
+export function withYamlList(text: string, top: string, value: string): string | null {
+  const line = `${top}: [${JSON.stringify(value)}]`;
+  const at = text.search(/(?<=^(?:#.*\n)*|\n\r?\n)sinks:/);
+  const edited =
+    at === -1 ? `${text.trimEnd()}\n\n${line}\n` : `${text.slice(0, at)}${line}\n\n${text.slice(at)}`;
+  return checked(text, edited, top, () => [value]);
 }
 
 /**

@@ -9,8 +9,8 @@ interface ReplacedText {
   /** Expected current content; null: the file must not exist. */
   readonly before: string | null;
   readonly after: string;
-  /** An existing file whose owner and mode a new one gets. */
-  readonly like: string;
+  /** An existing file whose owner and mode a new one gets; null: only this user can read it. */
+  readonly like: string | null;
   readonly nowMs: number;
 }
 
@@ -25,15 +25,17 @@ const abandonedMs = 60_000;
  */
 export function replaceText({ file, before, after, like, nowMs }: ReplacedText): void {
   const place = before === null ? file : fs.realpathSync(file);
-  const model = fs.statSync(before === null ? like : place);
+  const model = before !== null ? fs.statSync(place) : like === null ? null : fs.statSync(like);
   // Its name is a lock: one process at a time replaces the file.
   const temporary = join(dirname(place), `.${basename(place)}.edit`);
   const descriptor = openAlone(temporary, place, nowMs);
   try {
     try {
-      const made = fs.fstatSync(descriptor);
-      if (made.uid !== model.uid || made.gid !== model.gid) fs.fchownSync(descriptor, model.uid, model.gid);
-      fs.fchmodSync(descriptor, model.mode & 0o7777);
+      const { uid, gid } = fs.fstatSync(descriptor);
+      if (model !== null) {
+        if (uid !== model.uid || gid !== model.gid) fs.fchownSync(descriptor, model.uid, model.gid);
+        fs.fchmodSync(descriptor, model.mode & 0o7777);
+      }
       fs.writeFileSync(descriptor, after);
       fs.fsyncSync(descriptor);
     } finally {

@@ -131,11 +131,11 @@ function typesPage({ definitions, parts }: LocalSettings, q: string, world: Page
     <section id="any">
       <h2>Any HTTP API</h2>
       <p class="soft">
-        A definition file describes a service. Import one from an OpenAPI file or a Postman collection, and
-        name its folder in <code>definitions</code> of the config: then it is in this list.
-        <code>docs/adding-a-connector.md</code> shows each step.
+        A definition file describes a service. With its OpenAPI file, a low-code manifest or a definition,
+        this adds the type to this list, and a connector.
+        <code>docs/adding-a-connector.md</code> shows how to write one.
       </p>
-      <pre class="log" tabindex="0">${world.program} definitions import openapi.yaml -o definitions</pre>
+      <pre class="log" tabindex="0">${world.program} connectors add --from openapi.yaml</pre>
     </section>`;
   return stepPage(null, 0, 'Which service?', main, world);
 }

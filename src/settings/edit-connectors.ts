@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { usage } from '../core/errors.ts';
 import type { Definition } from '../definitions/definition.ts';
-import { withoutYamlEntry, withYamlEntry, withYamlMember } from '../definitions/edit-yaml.ts';
+import { withoutYamlEntry, withYamlEntry, withYamlList, withYamlMember } from '../definitions/edit-yaml.ts';
 import { readText } from '../definitions/read-yaml.ts';
 import { firstNames } from '../definitions/suggest-name.ts';
 import { gatherConnectors, isMembers, memberOf, readWritten } from './config-files.ts';
@@ -12,6 +12,10 @@ interface EditOptions {
   /** The config file, absolute. */
   readonly file: string;
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** The text of a config file that does not exist yet. */
+  readonly text?: string;
+  /** As for `readSettings`. */
+  readonly definition?: Definition;
 }
 
 /** A change to one file of the config, checked as a whole and not yet written. */
@@ -49,12 +53,18 @@ export function connectorsPlace(options: EditOptions, chosen: string | null) {
   const place = chosen ?? only ?? file;
   const own = files.find(({ yaml }) => path.resolve(yaml.file) === place);
   const defaults = { ...memberOf(data, 'defaults'), ...memberOf(own?.data, 'defaults') };
-  return { file: place, defaults: new Set(Object.keys(defaults)) };
+  const folders = Array.isArray(data['definitions']) ? data['definitions'].map(String) : [];
+  return {
+    file: place,
+    defaults: new Set(Object.keys(defaults)),
+    /** The folders of definitions, absolute. */
+    folders: folders.map((name) => path.resolve(path.dirname(file), name)),
+  };
 }
 
 /** The files that a new connector can go into, absolute: those with connectors, or the config itself. */
-export function writtenPlaces({ file, env }: EditOptions) {
-  const main = readWritten(file, undefined, env);
+export function writtenPlaces({ file, env, text }: EditOptions) {
+  const main = readWritten(file, text, env);
   const { files } = gatherConnectors(main, env);
   const data = isMembers(main.data) ? main.data : {};
   const isListed = Array.isArray(data['connectors']) || typeof data['connectors'] === 'string';
@@ -72,12 +82,19 @@ export function addedConnector(
   { name, entry }: { readonly name: string; readonly entry: object },
 ): ConfigEdit {
   const before = existingText(file);
-  const after = withYamlEntry(before ?? '', 'connectors', name, entry);
+  const text = before ?? (file === options.file ? options.text : undefined) ?? '';
+  const after = withYamlEntry(text, 'connectors', name, entry);
   const edit = checkedEdit(options, { file, before, after });
   if (edit.settings.connectors.size > readSettings(options).connectors.size) return edit;
   throw usage(
     `--file: no line of "connectors:" in ${options.file} stands for ${file}. Add one, or choose another file.`,
   );
+}
+
+/** Adds the first folder of definitions to a config. Throws USAGE where its text cannot be edited. */
+export function withDefinitionsFolder(file: string, text: string, folder: string): string {
+  const name = path.relative(path.dirname(file), folder);
+  return editable(file, withYamlList(text, 'definitions', name.startsWith('.') ? name : `./${name}`));
 }
 
 /** Members of a new connector's entry; absent ones are those of `defaults`, or not set. */
@@ -190,12 +207,15 @@ function checkedEdit(
   options: EditOptions,
   { file, before, after }: Pick<ConfigEdit, 'file' | 'before'> & { readonly after: string | null },
 ): ConfigEdit {
-  if (after === null) {
-    throw usage(
-      `${file} is written in a way that cannot be edited without changing more (anchors, JSON or connectors on one line, for example). Nothing was changed; edit it by hand.`,
-    );
-  }
-  return { file, before, after, settings: readSettings({ ...options, edited: { file, text: after } }) };
+  const text = editable(file, after);
+  return { file, before, after: text, settings: readSettings({ ...options, edited: { file, text } }) };
+}
+
+function editable(file: string, after: string | null): string {
+  if (after !== null) return after;
+  throw usage(
+    `${file} is written in a way that cannot be edited without changing more (anchors, JSON or connectors on one line, for example). Nothing was changed; edit it by hand.`,
+  );
 }
 
 /** Null where there is no such file. Throws USAGE where it cannot be read. */

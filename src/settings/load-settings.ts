@@ -25,6 +25,8 @@ interface LoadSettingsOptions {
   /** New content of the config file or of a file with connectors. */
   readonly edited?: EditedFile;
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** A definition that no folder has yet, or that replaces the stored one of its name. */
+  readonly definition?: Definition;
   /** The folder of the built-in definitions, if it is not the usual one. */
   readonly builtInDefinitions?: string;
 }
@@ -112,7 +114,12 @@ export function readSettings(options: LoadSettingsOptions): LocalSettings {
   problems.push(...found.problems);
   if (problems.length > 0) return refuse();
   const file = path.resolve(options.file);
-  const read = { file, config, definitions: found.definitions, own, missing };
+  const { definition } = options;
+  const definitions = new Map([
+    ...found.definitions,
+    ...(definition ? [[definition.name, definition] as const] : []),
+  ]);
+  const read = { file, config, definitions, own, missing };
   const settings = buildSettings(withoutMissingKey(shape.value, missing), read, (at, message) => {
     add(config.problem(at, message));
   });

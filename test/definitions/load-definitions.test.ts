@@ -13,7 +13,12 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect } from 'vitest';
 import { formatProblem, ProblemsError } from '../../src/core/problems.ts';
 import { buildDefinition } from '../../src/definitions/definition.ts';
-import { withoutYamlEntry, withYamlEntry, withYamlMember } from '../../src/definitions/edit-yaml.ts';
+import {
+  withoutYamlEntry,
+  withYamlEntry,
+  withYamlList,
+  withYamlMember,
+} from '../../src/definitions/edit-yaml.ts';
 import {
   builtInDefinitionsFolder,
   loadDefinitions,
@@ -444,7 +449,12 @@ describe('an entry added to a YAML file', () => {
 
   it.each([
     ['an empty file', '', `connectors:\n${block}`],
-    ['no map', 'sinks: {}', `sinks: {}\nconnectors:\n${block}`],
+    ['no map', 'sinks: {}', `sinks: {}\n\nconnectors:\n${block}`],
+    [
+      'a blank line between entries',
+      'connectors:\n  a: {}\n\n  b: {}\n\nwatch: true\n',
+      `connectors:\n  a: {}\n\n  b: {}\n\n${block}\nwatch: true\n`,
+    ],
     ['an empty map', 'connectors: {} # none\nwatch: true\n', `connectors: # none\n${block}watch: true\n`],
     ['nothing', 'connectors: # none\nwatch: true\n', `connectors: # none\n${block}watch: true\n`],
     ['no line end', 'connectors:\n  a: { id: b }', `connectors:\n  a: { id: b }\n${block.trimEnd()}`],
@@ -470,6 +480,15 @@ describe('an entry added to a YAML file', () => {
     expect(withYamlEntry(json, 'connectors', 'acme', entry)).toBeNull();
     expect(withYamlEntry('connectors: { a: { id: b } }\n', 'connectors', 'acme', entry)).toBeNull();
   });
+});
+
+it.each([
+  ['above the sinks', '# Ours.\nsinks: {}\n', '# Ours.\ndefinitions: ["./own"]\n\nsinks: {}\n'],
+  ['between blocks', 'api: {}\n\nsinks: {}\n', 'api: {}\n\ndefinitions: ["./own"]\n\nsinks: {}\n'],
+  ['at the end', 'api: {}\n# Where.\nsinks: {}', 'api: {}\n# Where.\nsinks: {}\n\ndefinitions: ["./own"]\n'],
+  ['nowhere: it is there', 'definitions: []\nsinks: {}\n', null],
+])('a list is added to a YAML file %s', (_where, before, after) => {
+  expect(withYamlList(before, 'definitions', './own')).toBe(after);
 });
 
 describe('an entry removed from a YAML file', () => {

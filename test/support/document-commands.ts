@@ -48,6 +48,10 @@ export const unrunCommands: readonly UnrunCommand[] = [
   { line: 'connector-sync schedule list', why: 'needs Redis' },
   { line: 'connector-sync schedule run newsletter', why: 'needs Redis' },
   { line: 'connector-sync ui', why: 'serves until it is stopped' },
+  {
+    line: 'connector-sync connectors add --from openapi.yaml --path /tickets --credentials-env token=DESK_TOKEN',
+    why: 'asks a service',
+  },
 ];
 
 export function blocksOf(document: string, language: string): readonly string[] {

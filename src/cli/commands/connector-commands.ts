@@ -14,7 +14,8 @@ import {
 import { exitCodes } from '../output/exit-codes.ts';
 import { openPatientApp } from '../output/show-run.ts';
 import { fittingTable, leftColumns } from '../output/text-table.ts';
-import { addConnector, createConnector, definitionNamed, removeConnector } from './connector-edits.ts';
+import { addConnector } from './add-connector.ts';
+import { createConnector, definitionNamed, removeConnector } from './connector-edits.ts';
 
 export const connectors = command({
   help: `

@@ -6,151 +6,21 @@ import { type ConnectorName, isConnectorName } from '../../core/names.ts';
 import { ProblemsError } from '../../core/problems.ts';
 import { Secret } from '../../core/secret.ts';
 import { usage } from '../../core/errors.ts';
-import { namePattern } from '../../definitions/check-names.ts';
 import { credentialProblems, shapeText } from '../../definitions/params.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import { suggestName } from '../../definitions/suggest-name.ts';
 import { replaceText } from '../../files/replace-text.ts';
 import { connectorNamed, targetsOfConnector } from '../../settings/choices.ts';
 import type { ConnectorSettings, LocalSettings } from '../../settings/settings.ts';
-import {
-  addedConnector,
-  type ConfigEdit,
-  connectorEntry,
-  connectorsPlace,
-  type ConnectorsPlace,
-  environmentReference,
-  freeName,
-  removedConnector,
-  secretReference,
-} from '../../settings/edit-connectors.ts';
+import { type ConfigEdit, freeName, removedConnector } from '../../settings/edit-connectors.ts';
 import { readSecretFile } from '../../settings/config-files.ts';
 import { openAdministration } from '../../source/api/open-api-client.ts';
 import { counted, printable, sizeText } from '../../telemetry/format.ts';
-import { command, type CommandContext, type FlagsOf, readInput } from '../command.ts';
+import { command, type CommandContext, readInput } from '../command.ts';
 import { configFile, registerSecrets } from '../load-config.ts';
 import { openPatientApp } from '../output/show-run.ts';
 import { countTable } from '../output/text-table.ts';
 import { unwritable } from '../output/write-files.ts';
-
-const options = {
-  '--definition <type>': 'the connector type (default: the one in "defaults" of the config)',
-  '--id <id>': 'its id in the API, as "connectors list" shows it',
-  '--workspace <name>': 'the workspace in which the API has the only connector of this type',
-  '--credentials-env <field=VARIABLE...>':
-    'no API: a field of its credentials, and the environment variable that holds it',
-  '--credentials-file <field=file...>': 'the same in a file that only you can read',
-  '--setting <name=value...>':
-    'no API: a setting of its type, such as account=4711; a secret one as ${VARIABLE}',
-  '--sink <name>': 'where its records go (default: "defaults" of the config, or the only sink)',
-  '--every <duration>': 'how often the worker runs it: 30m, 1h, 1d',
-  '--cron <pattern>': 'the same as five fields, such as "0 4 * * *"',
-  '--timezone <name>': 'of --cron, such as Europe/Berlin (default: UTC)',
-  '--fresh-within <duration>': 'how old its data may be before it counts as late',
-  '--file <file>': 'which file of "connectors:" it goes into; a new one too',
-} as const;
-
-export const addConnector = command({
-  description: 'Add a connector to the config file, whose comments stay; checks the config first.',
-  argument: ['<name>', 'its name in the config: the prefix of its tables'],
-  options,
-  help: `
-The config is checked with the new connector before anything is written, and the file is replaced as a whole. Secrets are
-never written into it: it names the variable or the file that holds them. Other settings of a connector are added by hand.
-
-Examples:
-  $ connector-sync connectors add newsletter --definition email-marketing --workspace acme --every 1h
-  $ connector-sync connectors add wiki --definition workspace-notes --credentials-env token=NOTION_TOKEN
-  $ connector-sync connectors add acme --id 6f9c2d1e --file connectors/acme.yaml`,
-  run: async (context, flags, name) => {
-    const settings = await context.settings();
-    const file = configFile(context);
-    const { env, cwd, terminal, program } = context;
-    if (!isConnectorName(name)) throw usage(`Expected a name of ${namePattern('_ or -')}, got "${name}".`);
-    if (settings.connectors.has(name)) {
-      throw usage(`The config has a connector ${name} already. Choose another name, or edit ${file}.`);
-    }
-    const place = connectorsPlace({ file, env }, flags.file === undefined ? null : resolve(cwd, flags.file));
-    const entry = entryOf(context, settings, place, flags);
-    const edit = checkedHere(context, () => {
-      const added = addedConnector({ file, env }, place.file, { name, entry });
-      const missing = added.settings.missing.filter(({ path }) => path.startsWith(`connectors.${name}.`));
-      if (missing.length > 0) throw new ProblemsError('CONFIG_INVALID', missing);
-      return added;
-    });
-    const connector = edit.settings.connectors.get(name);
-    if (connector === undefined) throw new TypeError(`${name} was added and is not there`);
-    writeEdit(context, edit);
-    const isSignedIn = connector.address.kind === 'direct' && connector.address.signIn !== null;
-    const workers = connector.schedule === null ? null : await reloadCommands(edit.settings);
-    const commands = [...(isSignedIn ? [`login ${name}`] : []), ...(workers ?? [`sync ${name}`])];
-    terminal.printJson({ connector: name, file: edit.file, entry, next: commands });
-    terminal.print(
-      `Added ${name} to ${relative(cwd, edit.file) || edit.file}.`,
-      ...commands.map((one) => `Next: ${program} ${one}`),
-    );
-  },
-});
-
-/** Makes the entry for `connectors` in the config. */
-function entryOf(
-  { env, cwd }: CommandContext,
-  config: LocalSettings,
-  place: ConnectorsPlace,
-  flags: FlagsOf<typeof options>,
-) {
-  const { sinks, definitions } = config;
-  const { defaults } = place;
-  const { every, cron, timezone } = flags;
-  if (flags.definition === undefined && !defaults.has('definition')) {
-    throw usage(`--definition: expected a connector type; known are ${[...definitions.keys()].join(', ')}.`);
-  }
-  if (flags.sink === undefined && !defaults.has('sink') && sinks.size > 1) {
-    throw usage(`--sink: expected one of ${[...sinks.keys()].join(', ')}.`);
-  }
-  const credentials = {
-    ...referred('--credentials-env', flags.credentialsEnv, (name) =>
-      Object.hasOwn(env, name) && env[name] !== '' ? environmentReference(name) : null,
-    ),
-    ...referred('--credentials-file', flags.credentialsFile, (name) =>
-      secretReference(place.file, resolve(cwd, name)),
-    ),
-  };
-  const settings = Object.fromEntries(
-    flags.setting.map((text) => {
-      const [, name, value = ''] = /^([A-Za-z][\w.-]*)=(.+)$/s.exec(text) ?? [];
-      if (name !== undefined) return [name, value];
-      throw usage('--setting: expected name=value, such as account=4711.');
-    }),
-  );
-  const schedule = {
-    ...(every === undefined ? {} : { every }),
-    ...(cron === undefined ? {} : { cron }),
-    ...(timezone === undefined ? {} : { timezone }),
-  };
-  return connectorEntry(config, place, { ...flags, credentials, settings, schedule });
-}
-
-/**
- * Parses references by field. An error repeats no value: a secret given by mistake must not be shown, and an unknown
- * name may be one.
- */
-function referred(flag: string, given: readonly string[], referenceOf: (name: string) => string | null) {
-  return Object.fromEntries(
-    given.map((text) => {
-      const [, field, name = ''] = /^([A-Za-z0-9_-]+)=(.+)$/s.exec(text) ?? [];
-      const reference = field === undefined ? null : referenceOf(name);
-      if (field !== undefined && reference !== null) return [field, reference];
-      const expected =
-        flag === '--credentials-env'
-          ? 'field=VARIABLE with the name of a variable that is set here or in .env'
-          : 'field=file with the path of a file, without { and }';
-      throw usage(
-        `${flag}: expected ${expected}${field === undefined ? '' : `; that of ${field} is none`}. Never the secret itself.`,
-      );
-    }),
-  );
-}
 
 export const createConnector = command({
   description: 'Create a connector; prints its id and the command that adds it to the config.',
@@ -284,7 +154,10 @@ export function definitionNamed({ definitions }: Pick<LocalSettings, 'definition
 /**
  * Makes the edit, which is valid. Otherwise its problems are thrown, after a line that says which edit they belong to.
  */
-function checkedHere({ terminal, scrubber }: CommandContext, plan: () => ConfigEdit): ConfigEdit {
+export function checkedHere<Edit extends ConfigEdit>(
+  { terminal, scrubber }: CommandContext,
+  plan: () => Edit,
+) {
   try {
     const edit = plan();
     registerSecrets(edit.settings, scrubber);
@@ -306,7 +179,7 @@ function writeEdit(context: CommandContext, { file, before, after }: ConfigEdit)
 }
 
 /** Commands that make workers reload the config; none where they watch it. Null: no worker is known. */
-async function reloadCommands(settings: LocalSettings): Promise<readonly string[] | null> {
+export async function reloadCommands(settings: LocalSettings): Promise<readonly string[] | null> {
   await using reached = await reachQueues(settings);
   const workers = (await reached.queues?.workers()) ?? 0;
   if (workers === 0) return null;

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { usage } from '../../core/errors.ts';
 import { isLoopbackHost } from '../../http/guard-address.ts';
@@ -9,11 +10,16 @@ import {
   loadDefinitions,
 } from '../../definitions/load-definitions.ts';
 import { usualVariable } from '../../settings/edit-connectors.ts';
+import { readSettings, withParts } from '../../settings/load-settings.ts';
 import { isSharedSink } from '../../settings/sink-settings.ts';
-import { command, type CommandContext, type FlagsOf, oneOf } from '../command.ts';
-import { shellWord } from '../environment.ts';
-import { configFile } from '../load-config.ts';
+import { type Ask, command, type CommandContext, type FlagsOf, oneOf, openQuestions } from '../command.ts';
+import { shellWord, withDotEnv } from '../environment.ts';
+import { connectorTable, findInWorkspaces } from '../find-in-workspaces.ts';
+import { configFile, registerSecrets } from '../load-config.ts';
+import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
+import { openPatientApp } from '../output/show-run.ts';
 import { writePrivateFile } from '../output/write-files.ts';
+import { addTo, noFlags, syncFirst } from './add-connector.ts';
 
 const options = {
   '--base-url <url>': 'address of the API (default: taken from $CONNECTOR_API_URL when it runs)',
@@ -25,20 +31,70 @@ const options = {
 
 export const init = command({
   options,
-  help: '\nExamples:\n  $ connector-sync init --direct mailchimp\n  $ connector-sync init --direct my-definitions/help-desk.yaml\n  $ connector-sync init --base-url https://api.example.com --workspace marketing',
+  help: '\nOn a terminal, without a config and these options, it asks what to read, and reads it.\n\nExamples:\n  $ connector-sync init --direct mailchimp\n  $ connector-sync init --direct my-definitions/help-desk.yaml\n  $ connector-sync init --base-url https://api.example.com --workspace marketing',
+  enter: () => ({ stopping: 'Stopping. Ctrl-C again quits now.' }),
   run: async (context, flags) => {
     const file = configFile(context);
     const { terminal, cwd } = context;
+    const isOpen = flags.direct.length === 0 && flags.baseUrl === undefined && flags.sink === 'sqlite';
+    using questions = isOpen && !existsSync(file) ? openQuestions(context) : null;
+    if (questions !== null) return await askedFor(context, flags, questions.ask);
     // Paths in a config are relative to it; records are stored in the current folder.
     const choices = choicesOf(flags, cwd, dirname(file));
     const shown = relative(cwd, file);
     await writePrivateFile(file, configText(choices), true);
     terminal.printJson({ file, environment: environmentLines(choices) });
     terminal.print(`Wrote ${shown}.`, ...nextSteps(context, shown, choices));
+    return exitCodes.ok;
   },
 });
 
-function choicesOf(flags: FlagsOf<typeof options>, cwd: string, configFolder: string) {
+type InitFlags = FlagsOf<typeof options>;
+
+/** Asks at most three questions, and ends with a first sync. */
+async function askedFor(context: CommandContext, flags: InitFlags, ask: Ask): Promise<ExitCode> {
+  const definitions = [...loadDefinitions([builtInDefinitionsFolder]).values()];
+  const ready = definitions.flatMap(({ name, upstream }) => (upstream === null ? [] : [name]));
+  const answer = await ask(
+    'What do you want to read?',
+    '  sample      sample data, without an account',
+    '  api         a Connector Execution API, with your client id and secret',
+    '  <file>      the file of a service: OpenAPI, manifest.yaml, connector.yaml or a definition',
+    `  <service>   ${ready.join(', ')}`,
+    'One of these? (Enter: sample)',
+  );
+  if (answer === 'api') return await readApi(context, flags, ask);
+  if (answer !== '' && answer !== 'sample') {
+    return await addTo(context, { ...noFlags, from: answer }, ask);
+  }
+  const { runDemo } = await import('../demo/demo.ts');
+  return await runDemo(context, { directory: './connector-sync-demo', port: '0', revision: '0', ui: false });
+}
+
+/** Writes a config with the connectors that a workspace has, and reads them. */
+async function readApi(context: CommandContext, flags: InitFlags, ask: Ask): Promise<ExitCode> {
+  const { env, cwd, signal, terminal } = context;
+  const file = configFile(context);
+  const baseUrl = (await ask('Address of the API? (Enter: $CONNECTOR_API_URL)')) || undefined;
+  const workspace = (await ask(`Which workspace? (Enter: ${flags.workspace})`)) || flags.workspace;
+  const choices = choicesOf({ ...flags, baseUrl, workspace }, cwd, dirname(file));
+  const { env: complete } = withDotEnv(env, cwd);
+  const head = `${apiText(choices)}sinks: {}\n`;
+  const settings = withParts(readSettings({ file, text: head, env: complete }), 'api', 'access');
+  registerSecrets(settings, context.scrubber);
+  await using app = await openPatientApp(context, settings, 'init');
+  const found = await findInWorkspaces(app, [workspace], null, false, signal);
+  const hosted = found.flatMap(({ definition, id }) =>
+    definition === null ? [] : [{ definition, address: `id: ${JSON.stringify(id)}` }],
+  );
+  terminal.print(...connectorTable(found, terminal.columns()));
+  if (hosted.length === 0) throw usage('No connector of the workspace can be read. Nothing was written.');
+  await writePrivateFile(file, configText({ ...choices, hosted }), true);
+  terminal.print(`Wrote ${relative(cwd, file)}.`, '');
+  return await syncFirst(context, []);
+}
+
+function choicesOf(flags: InitFlags, cwd: string, configFolder: string) {
   const { baseUrl, workspace } = flags;
   const sink = oneOf('--sink', flags.sink, ['sqlite', 'jsonl', 'postgres']);
   if (baseUrl !== undefined && !URL.canParse(baseUrl)) {
@@ -57,6 +113,14 @@ function choicesOf(flags: FlagsOf<typeof options>, cwd: string, configFolder: st
       flags.direct.filter(isFile).map((name) => relative(configFolder, dirname(resolve(cwd, name))) || '.'),
     ),
     workspace,
+    /** Connectors behind the API. */
+    hosted: [
+      {
+        definition: 'email-marketing',
+        address: `workspace: ${JSON.stringify(workspace)} # or id: "...", where a workspace has several`,
+      },
+      { definition: 'workspace-notes', address: `workspace: ${JSON.stringify(workspace)}` },
+    ],
     sink,
     /** Relative to the config file. */
     dataFolder: relative(configFolder, join(cwd, 'data')),
@@ -122,7 +186,7 @@ function apiText({ baseUrl }: ConfigChoices): string {
 `;
 }
 
-function hostedConnectorsText({ baseUrl, sink, dataFolder, ...choices }: ConfigChoices): string {
+function hostedConnectorsText({ baseUrl, sink, dataFolder, hosted, ...choices }: ConfigChoices): string {
   const workspace = JSON.stringify(choices.workspace);
   const shared = isSharedSink(sink) ? ', shared: true' : '';
   // The definitions' rates are those of the services behind a hosted API; sample data behind a local one needs none.
@@ -130,19 +194,20 @@ function hostedConnectorsText({ baseUrl, sink, dataFolder, ...choices }: ConfigC
     baseUrl !== null && isLoopbackHost(new URL(baseUrl).hostname)
       ? '    rateLimit: { requestsPerSecond: 500 } # sample data needs no limit\n'
       : '';
-  return `  newsletter:
-    definition: email-marketing
-    workspace: ${workspace} # or id: "...", where a workspace has several
-    sink: main
-    schedule: { every: 30m }
-${rate}
-  wiki:
-    definition: workspace-notes
-    workspace: ${workspace}
+  const names = new Map<string, number>();
+  const entries = hosted.map(({ definition, address }) => {
+    const usual = usualNames.get(definition) ?? definition;
+    const number = (names.get(usual) ?? 0) + 1;
+    names.set(usual, number);
+    return `  ${number === 1 ? usual : `${usual}-${number}`}:
+    definition: ${definition}
+    ${address}
     sink: main
     schedule: { every: 1h }
 ${rate}
-  # library:
+`;
+  });
+  return `${entries.join('')}  # library:
   #   definition: document-library
   #   workspace: ${workspace}
   #   sink: main

@@ -16,7 +16,7 @@ import type { RunReport } from '../../sinks/run-report.ts';
 import { count, counted } from '../../telemetry/format.ts';
 import { allowByAgeText, withheldByAgeText } from '../../wording/connector-text.ts';
 import { endText, undatedLines } from '../../wording/run-report-table.ts';
-import { command, type CommandContext, durationOf, wholeNumber } from '../command.ts';
+import { command, type CommandContext, durationOf, type FlagsOf, wholeNumber } from '../command.ts';
 import { logLevel } from '../environment.ts';
 import {
   errorDocument,
@@ -51,56 +51,68 @@ Deletes: a row that a full read does not find is marked as deleted. More than th
 instead, with exit code 6; --allow-deletes deletes them, those that later runs still have to check included:
 it need not be repeated.`;
 
+const options = {
+  '--select <glob...>': 'only entities that match',
+  '--exclude <glob...>': 'leave out entities that match, and what is found through them',
+  '--full':
+    'read everything again from scratch, ignoring saved progress; rows edited in the sink stay (audit finds them)',
+  '--allow-deletes': 'delete rows even beyond the limits of the config (guards)',
+  '--budget <duration>': 'stop after this time, for all connectors together: 90s, 10m, 1h30m',
+  '--max-calls <n>': 'stop after this many calls for records, for all connectors together',
+  '--dry-run': 'print what would be read, with the pages of the last run',
+} as const;
+
 export const sync = command({
   argument: ['[connector...]', 'names from the config (default: all)'],
-  options: {
-    '--select <glob...>': 'only entities that match',
-    '--exclude <glob...>': 'leave out entities that match, and what is found through them',
-    '--full':
-      'read everything again from scratch, ignoring saved progress; rows edited in the sink stay (audit finds them)',
-    '--allow-deletes': 'delete rows even beyond the limits of the config (guards)',
-    '--budget <duration>': 'stop after this time, for all connectors together: 90s, 10m, 1h30m',
-    '--max-calls <n>': 'stop after this many calls for records, for all connectors together',
-    '--dry-run': 'print what would be read, with the pages of the last run',
-  },
+  options,
   help: examples,
-  run: async (context, flags, names) => {
-    const local = await context.settings();
-    // Checked before anything is read: a mistake would otherwise be reported once for each connector.
-    logLevel(context.env);
-    const { select, exclude, full, allowDeletes } = flags;
-    const all = narrowConnectors(chosenConnectors(local, names), { select, exclude });
-    const chosen = all.flatMap(({ connector, globs }): ChosenConnector[] => {
-      if (globs !== null) return [{ connector, globs }];
-      context.terminal.note(`${connector.name}: skipped, no selected entity`);
-      return [];
-    });
-    const asked = askedRuns(flags, context.clock);
-    if (flags.dryRun) return await showPlans(chosen, context);
-    const settings = withParts(local, 'access', 'redis');
-    const connectors = chosen.map(({ connector }) => connector);
-    const flagsOfAll = { select, exclude, full, allowDeletes };
-    const shared = connectors.length < 2 ? null : await shareWork(connectors, flagsOfAll, context.clock);
-    const publications = openPublicationsAfterSync(context, settings);
-    await using app = await openSharingApp({
-      settings,
-      clock: context.clock,
-      command: 'connector-sync sync',
-      note: (line) => context.terminal.note(line),
-      onRunEnd: (end) => {
-        showRunEnd(context, end);
-        publications.onRunEnd(end);
-      },
-      ...(shared === null ? {} : { work: shared.work }),
-    });
-    const ordered = asked.isBudgeted ? await longestAgoFirst(chosen) : chosen;
-    const codes = await syncAll({ app, asked, shared, context }, ordered);
-    await publications.publish();
-    if (!context.signal.aborted) return gravestExitCode(codes);
-    context.terminal.note('Stopped; everything read so far is stored. Run the same command again to resume.');
-    return gravestExitCode([...codes, exitCodes.interrupted]);
-  },
+  run: runSync,
 });
+
+/** Runs the connectors of these names, and publishes what a target follows. */
+export async function runSync(
+  context: CommandContext,
+  flags: FlagsOf<typeof options>,
+  names: readonly string[],
+): Promise<ExitCode> {
+  const local = await context.settings();
+  // Checked before anything is read: a mistake would otherwise be reported once for each connector.
+  logLevel(context.env);
+  const { select, exclude, full, allowDeletes } = flags;
+  const all = narrowConnectors(chosenConnectors(local, names), { select, exclude });
+  const chosen = all.flatMap(({ connector, globs }): ChosenConnector[] => {
+    if (globs !== null) return [{ connector, globs }];
+    context.terminal.note(`${connector.name}: skipped, no selected entity`);
+    return [];
+  });
+  const asked = askedRuns(flags, context.clock);
+  if (flags.dryRun) {
+    await showPlans(chosen, context);
+    return exitCodes.ok;
+  }
+  const settings = withParts(local, 'access', 'redis');
+  const connectors = chosen.map(({ connector }) => connector);
+  const flagsOfAll = { select, exclude, full, allowDeletes };
+  const shared = connectors.length < 2 ? null : await shareWork(connectors, flagsOfAll, context.clock);
+  const publications = openPublicationsAfterSync(context, settings);
+  await using app = await openSharingApp({
+    settings,
+    clock: context.clock,
+    command: 'connector-sync sync',
+    note: (line) => context.terminal.note(line),
+    onRunEnd: (end) => {
+      showRunEnd(context, end);
+      publications.onRunEnd(end);
+    },
+    ...(shared === null ? {} : { work: shared.work }),
+  });
+  const ordered = asked.isBudgeted ? await longestAgoFirst(chosen) : chosen;
+  const codes = await syncAll({ app, asked, shared, context }, ordered);
+  await publications.publish();
+  if (!context.signal.aborted) return gravestExitCode(codes);
+  context.terminal.note('Stopped; everything read so far is stored. Run the same command again to resume.');
+  return gravestExitCode([...codes, exitCodes.interrupted]);
+}
 
 /**
  * Orders by the last start. With a budget, the last connectors may get no turn: they must not be the same ones every

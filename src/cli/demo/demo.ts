@@ -187,7 +187,7 @@ Examples:
   run: async (context, flags) => await runDemo(context, flags),
 });
 
-async function runDemo(context: CommandContext, flags: DemoFlags & { readonly ui: boolean }) {
+export async function runDemo(context: CommandContext, flags: DemoFlags & { readonly ui: boolean }) {
   const { terminal, clock } = context;
   const startedMs = clock.now();
   await using opened = await openDemo(context, flags);

@@ -89,6 +89,7 @@ export function openTerminal({ stdout, stderr, env, scrubber, isJson }: Terminal
       toErr(`${what}\n`);
       err.write(`  ${escaped(address)}\n`);
     },
+    prompt: (): void => toErr('> '),
     addLine: (line: string): void => toErr(`${line}\n`),
     redraw: (lines: readonly string[]): void => {
       // One write: with two, the empty screen in between would flicker.

@@ -1,4 +1,7 @@
-import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
+import { readFileSync } from 'node:fs';
+import { createServer, type IncomingHttpHeaders, type RequestListener, type ServerResponse } from 'node:http';
+import { createServer as createSecureServer } from 'node:https';
+import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { onTestFinished } from 'vitest';
 import { countArrivals, listen } from '../listen.ts';
@@ -33,20 +36,24 @@ export interface ThirdParty {
   arrived(count: number): Promise<void>;
 }
 
+/** The authority of a service with `https:`, as NODE_EXTRA_CA_CERTS takes it. */
+export const certificate = path.resolve('test/fixtures/tls/cert.pem');
+
 /** Any HTTP service, on port 0 of this machine; closed when the test has ended. */
 export async function startThirdParty(
   respond: (request: ReceivedRequest, index: number) => Reply | Promise<Reply>,
+  scheme: 'http' | 'https' = 'http',
 ): Promise<ThirdParty> {
   const requests: ReceivedRequest[] = [];
   const { check, arrived } = countArrivals(requests);
   let connections = 0;
-  const server = createServer((request, response) => {
+  const onRequest: RequestListener = (request, response) => {
     const answer = async (): Promise<void> => {
-      const [path = '', query = ''] = (request.url ?? '').split('?');
+      const [place = '', query = ''] = (request.url ?? '').split('?');
       const { method = '', headers } = request;
       const received = {
         method,
-        path,
+        path: place,
         query: new URLSearchParams(query),
         headers,
         body: await text(request),
@@ -56,11 +63,20 @@ export async function startThirdParty(
       write(response, await respond(received, index));
     };
     answer().catch((error: unknown) => response.destroy(error instanceof Error ? error : undefined));
-  });
+  };
+  const tls = { cert: readFileSync(certificate), key: readFileSync('test/fixtures/tls/key.pem') };
+  const server = scheme === 'http' ? createServer(onRequest) : createSecureServer(tls, onRequest);
   server.on('connection', () => (connections += 1));
-  const { origin, port, openSockets, close } = await listen(server);
+  const { host, port, openSockets, close } = await listen(server);
   onTestFinished(close);
-  return { origin, port, requests, connections: () => connections, openSockets, arrived };
+  return {
+    origin: `${scheme}://${host}`,
+    port,
+    requests,
+    connections: () => connections,
+    openSockets,
+    arrived,
+  };
 }
 
 function write(response: ServerResponse, reply: Reply): void {

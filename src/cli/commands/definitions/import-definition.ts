@@ -69,8 +69,7 @@ async function runImport(context: CommandContext, flags: ImportFlags, file: stri
   if (from === 'airbyte' && isFolder(path)) return await showManifests(context, path);
   if (flags.output === undefined) throw usage('Expected -o <folder>, the folder of definitions to write to.');
   const folder = resolve(cwd, flags.output);
-  const { service, imports } =
-    from === 'airbyte' ? await importedManifest(path) : importedService(from, path, modes, flags.path);
+  const { service, imports } = await importFile(from, path, modes, flags.path);
   const replaced = replacedDefinitions(folder, imports);
   const files = definitionFiles(service, imports, replaced);
   const written = writeGenerated(folder, files);
@@ -107,7 +106,8 @@ type Described = Pick<ServiceFile, 'file' | 'name' | 'title' | 'version' | 'sha2
   readonly notes: readonly string[];
 };
 
-function fromOf({ from }: ImportFlags, path: string): From {
+/** The kind of a file, by its content where none is asked for. */
+export function fromOf({ from }: Pick<ImportFlags, 'from'>, path: string): From {
   if (from !== undefined) return oneOf('--from', from, ['connector', 'openapi', 'airbyte']);
   if (isFolder(path)) return 'airbyte';
   const read = readText(path);
@@ -119,6 +119,16 @@ function fromOf({ from }: ImportFlags, path: string): From {
 
 function isFolder(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+}
+
+/** `paths`: the listings of an OpenAPI file. Throws `ProblemsError` and USAGE. */
+export async function importFile(
+  from: From,
+  path: string,
+  modes: readonly ModeName[],
+  paths: readonly string[],
+) {
+  return from === 'airbyte' ? await importedManifest(path) : importedService(from, path, modes, paths);
 }
 
 function importedService(from: From, path: string, modes: readonly ModeName[], paths: readonly string[]) {
@@ -184,7 +194,8 @@ function modesOf({ mode }: ImportFlags, from: From): readonly ModeName[] {
   );
 }
 
-function definitionFiles(
+/** The files to write, without their first line. `replaced`: definitions of an earlier import. */
+export function definitionFiles(
   { file, name, version }: Described,
   imports: readonly Imported[],
   replaced: readonly Replaced[],
@@ -204,7 +215,11 @@ function definitionFiles(
 }
 
 /** Shows the result for every entity, in each mode. */
-function showImports({ terminal }: CommandContext, service: Described, imports: readonly Imported[]): void {
+export function showImports(
+  { terminal }: CommandContext,
+  service: Described,
+  imports: readonly Imported[],
+): void {
   const width = terminal.columns();
   for (const one of imports) {
     const { entities, converted, open, refused } = totalsOf(one);

@@ -261,7 +261,8 @@ export function definitionFrom(
 ): Definition {
   if (/[/\\]|\.ya?ml$/.test(nameOrFile)) return loadDefinition(resolve(cwd, nameOrFile));
   const known = knownDefinitions(settings);
-  const found = known.get(nameOrFile);
+  const isAlias = (alias: string): boolean => alias.toLowerCase() === nameOrFile.toLowerCase();
+  const found = known.get(nameOrFile) ?? [...known.values()].find(({ aliases }) => aliases.some(isAlias));
   if (found !== undefined) return found;
   const names = [...known.keys()];
   const hint =

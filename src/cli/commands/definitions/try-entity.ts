@@ -46,7 +46,7 @@ import { withoutTokens, parseParam } from '../read-commands.ts';
 import { declarationOf } from '../schema-diff.ts';
 import { definitionFrom, entityNamed, settingsIfAny } from './show-definition.ts';
 
-const mostCalls = 1_000;
+export const mostCalls = 1_000;
 const mostRows = 10_000;
 /** With attempts that are repeated, and the parents of parents. */
 const mostProvingCalls = 100;
@@ -147,7 +147,12 @@ async function runTrial(context: CommandContext, app: App, trial: Trial): Promis
   const about = { definition: definition.name, entity: entity.name, isDirect, account: connectorId };
   if (proofFile !== null) {
     const options = { definition, entity, source, clock, signal };
-    const findings = await prove(context, proofFile, options);
+    const before = readFileSync(proofFile, 'utf8');
+    const { findings, text } = await prove(context, { file: proofFile, text: before }, options);
+    if (text !== before) {
+      replaceText({ file: proofFile, before, after: text, like: proofFile, nowMs: clock.now() });
+      terminal.print(`${proofFile}: written`);
+    }
     terminal.printJson({ ...about, findings });
     return findings.every(({ verdict }) => verdict === 'proven') ? exitCodes.ok : exitCodes.degraded;
   }
@@ -182,8 +187,12 @@ function proofFileOf(nameOrFile: string, { cwd }: CommandContext): string {
   throw usage('--prove writes into the definition: give the path of its file.');
 }
 
-/** Tests the guesses of an entity, and writes those that are proven into the file. */
-async function prove({ terminal }: CommandContext, file: string, options: ProveOptions) {
+/** Tests the guesses of an entity, and shows what is found. Returns the text of its file with those that are proven. */
+export async function prove(
+  { terminal }: CommandContext,
+  { file, text: before }: { readonly file: string; readonly text: string },
+  options: ProveOptions,
+) {
   const { entity, clock } = options;
   const { draft } = entity;
   const findings = await proveEntity(options);
@@ -193,25 +202,19 @@ async function prove({ terminal }: CommandContext, file: string, options: ProveO
   );
   if (draft === null || findings.length === 0) terminal.print('No guess is open.');
   const found = findings.filter(({ verdict }) => verdict === 'proven');
-  if (draft !== null && found.length > 0) {
-    const { request } = draft;
-    const proofs = found.map(({ guess, rows, parents }) => {
-      const on = instant(clock.now()).slice(0, 10);
-      return [guess, { on, rows, ...(parents === 0 ? {} : { parents }), request }] as const;
-    });
-    const valid = Object.entries(entity.proven ?? {}).filter(([, proof]) => proof.request === request);
-    const proven = Object.fromEntries([...valid, ...proofs]);
-    const before = readFileSync(file, 'utf8');
-    const after = withYamlMember(before, ['entities', entity.name, 'proven'], proven);
-    if (after === null) {
-      throw usage(
-        `${file} cannot be edited as it is written. Add to ${entity.name}: proven: ${JSON.stringify(proven)}`,
-      );
-    }
-    replaceText({ file, before, after, like: file, nowMs: clock.now() });
-    terminal.print(`${file}: written`);
-  }
-  return findings;
+  if (draft === null || found.length === 0) return { findings, text: before };
+  const { request } = draft;
+  const proofs = found.map(({ guess, rows, parents }) => {
+    const on = instant(clock.now()).slice(0, 10);
+    return [guess, { on, rows, ...(parents === 0 ? {} : { parents }), request }] as const;
+  });
+  const valid = Object.entries(entity.proven ?? {}).filter(([, proof]) => proof.request === request);
+  const proven = Object.fromEntries([...valid, ...proofs]);
+  const text = withYamlMember(before, ['entities', entity.name, 'proven'], proven);
+  if (text !== null) return { findings, text };
+  throw usage(
+    `${file} cannot be edited as it is written. Add to ${entity.name}: proven: ${JSON.stringify(proven)}`,
+  );
 }
 
 /** Adds advice to an error with this code; returns any other one unchanged. */
