@@ -20,13 +20,35 @@ interface ReadFile {
   readonly cacheKiB?: number;
 }
 
+/** The connection that reads the id is that of the first read: opening one parses the schema of all tables. */
 export function openToRead(of: ReadFile): OpenedToRead {
-  const sinkId = sinkIdIn(of);
-  return { db: readFile(of), sinkId, records: sqliteTables, newestSeq: database.newestSeq };
+  let first: Connection | null = database.openReadonlyDatabase(of);
+  const close = (): void => {
+    first?.close();
+    first = null;
+  };
+  const openReader = (): Connection => {
+    const db = first ?? database.openReadonlyDatabase(of);
+    first = null;
+    return db;
+  };
+  try {
+    const sinkId = database.storedId(first);
+    const reader = readFile(of, { openReader });
+    const dispose = async (): Promise<void> => {
+      close();
+      await reader[Symbol.asyncDispose]();
+    };
+    const db = { ...reader, [Symbol.asyncDispose]: dispose };
+    return { db, sinkId, records: sqliteTables, newestSeq: database.newestSeq };
+  } catch (error) {
+    close();
+    throw error;
+  }
 }
 
-function sinkIdIn({ file, format }: ReadFile): string {
-  const db = database.openReadonlyDatabase({ file, format });
+function sinkIdIn(of: ReadFile): string {
+  const db = database.openReadonlyDatabase(of);
   try {
     return database.storedId(db);
   } finally {
