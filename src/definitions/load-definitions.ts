@@ -172,7 +172,7 @@ export type PreparedDefinitions = Readonly<Record<string, PreparedDefinition>>;
  */
 let known: Map<string, PreparedDefinition> | null = null;
 
-/** What was built of them in this process. */
+/** Definitions built in this process, by the same hash. */
 const built = new Map<string, Definition>();
 
 /** The sources are always checked: files that an earlier build has checked may not pass the current checks. */

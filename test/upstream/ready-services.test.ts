@@ -13,6 +13,7 @@ import { stripe } from '../support/ready/stripe.ts';
 import { woocommerce } from '../support/ready/woocommerce.ts';
 import { zendesk } from '../support/ready/zendesk.ts';
 import { callCli, startCli } from '../support/run-cli.ts';
+import { hasMoreKills } from '../support/trials.ts';
 import { openDirectWorld, worldRows } from '../support/upstream/direct-world.ts';
 import { readyWorld } from '../support/upstream/upstream-world.ts';
 
@@ -41,7 +42,9 @@ describe.each(services)('the definition $name', (service) => {
     return { ...direct, fake: world.fake, expectRows };
   }
 
-  it('reads every record, over all pages and below the parents, though it is killed in a listing', async () => {
+  // `npm test` kills the sync of two services: the others page in ways that other kills have tried.
+  const isKilled = hasMoreKills || service === stripe || service === zendesk;
+  it.runIf(isKilled)('reads every record, though it is killed in a listing', async () => {
     const { json, fake, expectRows, config, folder, env } = await open();
     const running = startCli(['sync', '--config', config], { cwd: folder, env });
     let seen = 0;
