@@ -4,8 +4,7 @@ import { compileChangeSpan } from '../engine/prepare/change-span.ts';
 import type { EntityTarget } from '../settings/choices.ts';
 import type { RunSummary } from '../sinks/ledger-reader.ts';
 import { checkCopied, openExistingRecords } from '../sinks/registry.ts';
-import type { PartitionHistory, RowHistory } from '../sinks/readings.ts';
-import type { LedgerReader, RecordReader } from '../sinks/sink-access.ts';
+import type { LedgerReader, PartitionHistory, RecordReader, RowHistory } from '../sinks/sink-access.ts';
 import { storedFields } from './stored-fields.ts';
 
 /** Why the newest sync met the record, or did not. */

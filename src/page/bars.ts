@@ -4,7 +4,7 @@ import { grouped } from '../core/grouped.ts';
 import type { RunFacts } from '../sinks/ledger-reader.ts';
 import { count, duration } from '../telemetry/format.ts';
 import { runMs } from '../app/run-totals.ts';
-import { momentText, runLook } from './page-parts.ts';
+import { momentText, runLooks } from './page-parts.ts';
 
 /** Sizes in pixels. */
 interface BarsSize {
@@ -37,13 +37,13 @@ export function runBars(
     const x = placeOf(shape, shape.places - 1 - index);
     return { run, path: `M${x} ${shape.height}v-${Math.round(4 + (shape.height - 4) * share)}` };
   });
-  const paths = [...grouped(bars, ({ run }) => runLook(run.state)[0])].map(
+  const paths = [...grouped(bars, ({ run }) => runLooks[run.state][0])].map(
     ([look, some]) => html`<path class="${look}" d="${some.map(({ path }) => path).join('')}" />`,
   );
   const links = bars.map(
     ({ run, path }) =>
       html`<a href="${root}runs/${run.run}" tabindex="-1"
-        ><title>${barText(run, nowMs)}</title><path class="${runLook(run.state)[0]}" d="${path}"
+        ><title>${barText(run, nowMs)}</title><path class="${runLooks[run.state][0]}" d="${path}"
       /></a>`,
   );
   return svg(shape, runsText(shown), root === null ? paths : links, root !== null);
@@ -66,7 +66,8 @@ export function changeBars(days: readonly (DayChanges | undefined)[], size: Bars
       // A first load must not hide the days after it: the whole bar goes by the square root of the share.
       const scale = (height * Math.sqrt(allOf(day) / most)) / allOf(day);
       const below = name === 'added' ? 0 : name === 'changed' ? day.added : day.added + day.changed;
-      const [from, tall] = [height - below * scale, Math.max(1, day[name] * scale)].map(rounded);
+      const exact = [height - below * scale, Math.max(1, day[name] * scale)];
+      const [from, tall] = exact.map((value) => Math.round(value * 2) / 2);
       return [`M${placeOf(shape, index)} ${from}v-${tall}`];
     });
     return bars.length === 0 ? '' : html`<path class="${look}" d="${bars.join('')}" />`;
@@ -85,10 +86,6 @@ export const changeKey = html`${parts.map(([, look, word]) => html`<span><i clas
 
 function allOf({ added, changed, deleted }: DayChanges): number {
   return added + changed + deleted;
-}
-
-function rounded(value: number): number {
-  return Math.round(value * 2) / 2;
 }
 
 function svg(shape: BarsShape, label: string, bars: (SafeHtml | '')[], hasLinks: boolean): SafeHtml {
@@ -120,13 +117,13 @@ function barText(run: RunFacts, nowMs: number): string {
   const ms = runMs(run);
   const took = ms === null ? '' : `, ${duration(ms)}`;
   const kind = run.kind === 'sync' ? '' : `${run.kind}, `;
-  return `${momentText(run.startedAt, nowMs)}, ${kind}${runLook(run.state)[1]}${took}`;
+  return `${momentText(run.startedAt, nowMs)}, ${kind}${runLooks[run.state][1]}${took}`;
 }
 
 /** `Last 20 runs: 16 OK, 1 incomplete, 3 failed`. */
 function runsText(runs: readonly RunFacts[]): string {
   if (runs.length === 0) return 'No runs yet';
-  const counts = [...grouped(runs, ({ state }) => runLook(state)[1])].map(
+  const counts = [...grouped(runs, ({ state }) => runLooks[state][1])].map(
     ([word, some]) => `${some.length} ${word.toLowerCase()}`,
   );
   return `Last ${runs.length === 1 ? 'run' : `${runs.length} runs`}: ${counts.join(', ')}`;

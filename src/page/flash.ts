@@ -9,7 +9,7 @@ import { firstNames } from '../definitions/suggest-name.ts';
 import type { LocalSettings } from '../settings/settings.ts';
 import type { RunSummary } from '../sinks/ledger-reader.ts';
 import { count, counted, printable } from '../telemetry/format.ts';
-import { disclosed, runLook, second, span, type StateLook } from './page-parts.ts';
+import { disclosed, runLooks, second, span, type StateLook } from './page-parts.ts';
 
 /* The line on top of a page about the act of a visitor that its address names. */
 
@@ -178,7 +178,7 @@ async function runShown(
 function endShown({ run, connector, state, startedAt, finishedAt, report }: RunSummary): Shown {
   const ms = finishedAt === null ? null : Date.parse(finishedAt) - Date.parse(startedAt);
   const took = ms === null ? '' : `, after ${ms < 1000 ? 'less than 1 s' : span(ms)}`;
-  const [look, word] = runLook(state);
+  const [look, word] = runLooks[state];
   const what = state === 'ok' ? 'Done' : state === 'interrupted' ? 'Stopped' : word;
   const when = finishedAt === null ? '' : html` at ${second(finishedAt)}`;
   const why = report?.error ?? report?.failures[0] ?? null;

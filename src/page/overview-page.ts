@@ -24,8 +24,8 @@ import {
   chips,
   type Column,
   head,
+  healthLooks,
   healthState,
-  healthTitle,
   hiddenFields,
   joined,
   moment,
@@ -189,7 +189,7 @@ function healthChips({ query, counts }: OverviewData): SafeHtml {
   return chips(
     'By health',
     shown.map(([state, number]) => {
-      const text = state === null ? 'All' : state === 'needs-you' ? 'Needs you' : healthTitle(state);
+      const text = state === null ? 'All' : state === 'needs-you' ? 'Needs you' : healthLooks[state][1];
       return [linkTo(query, { state, page: 1 }), text, state === query.state, number];
     }),
   );

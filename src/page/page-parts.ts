@@ -138,7 +138,8 @@ export function state(look: StateLook, word: string): SafeHtml {
   return html`<span class="state ${look}">${word}</span>`;
 }
 
-const healthLooks: Readonly<Record<Health, readonly [StateLook, string]>> = {
+/** Looks and words of healths. */
+export const healthLooks: Readonly<Record<Health, readonly [StateLook, string]>> = {
   failed: ['bad', 'Failed'],
   late: ['warn late', 'Late'],
   incomplete: ['warn part', 'Incomplete'],
@@ -152,12 +153,8 @@ export function healthState(health: Health): SafeHtml {
   return state(...healthLooks[health]);
 }
 
-/** Word of a health as pages write it. */
-export function healthTitle(health: Health): string {
-  return healthLooks[health][1];
-}
-
-const runLooks: Readonly<Record<RunSummary['state'], readonly [StateLook, string]>> = {
+/** Looks and words of how runs ended, for bars and summaries too. */
+export const runLooks: Readonly<Record<RunSummary['state'], readonly [StateLook, string]>> = {
   // Not OK: that is the word of a connector, which may be incomplete after such a run.
   ok: ['ok', 'Done'],
   partial: ['warn part', 'Incomplete'],
@@ -170,11 +167,6 @@ const runLooks: Readonly<Record<RunSummary['state'], readonly [StateLook, string
 /** How a run ended, or that it is in progress. */
 export function runState(of: RunSummary['state']): SafeHtml {
   return state(...runLooks[of]);
-}
-
-/** Look and word of how a run ended, for bars and summaries. */
-export function runLook(of: RunSummary['state']): readonly [StateLook, string] {
-  return runLooks[of];
 }
 
 /**

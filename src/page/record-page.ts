@@ -14,7 +14,7 @@ import { SyncError } from '../core/errors.ts';
 import { isJsonArray, type JsonValue } from '../core/json.ts';
 import { type EntityTarget, targetsOfConnector } from '../settings/choices.ts';
 import type { LocalSettings } from '../settings/settings.ts';
-import type { RowVersion } from '../sinks/readings.ts';
+import type { RowVersion } from '../sinks/sink-access.ts';
 import { count, counted, printable, printableWithin } from '../telemetry/format.ts';
 import { explanationFacts, purgedText } from '../wording/connector-text.ts';
 import { actLink, type PageWorld } from './layout.ts';

@@ -41,7 +41,7 @@ import {
   momentText,
   param,
   reasonCell,
-  runLook,
+  runLooks,
   runState,
   searchBox,
   searchOf,
@@ -78,7 +78,7 @@ export function runPage(data: RunDetails, onlyWarnings: boolean, world: PageWorl
   ${rows.length === 0 ? '' : entities} ${journal === null || isRunning ? '' : requestSection(journal)}
   ${journal === null ? '' : html`${waitSection(journal)} ${logSection(run, journal, onlyWarnings)}`}
   ${detailsOf(data, world)}`;
-  const title = `${runLook(run.state)[1]} run of ${connector}, ${momentText(startedAt, world.nowMs)}`;
+  const title = `${runLooks[run.state][1]} run of ${connector}, ${momentText(startedAt, world.nowMs)}`;
   return page({ title, root, at: 'runs', main, isLive: isRunning }, world);
 }
 
@@ -405,7 +405,7 @@ export function runsPage(
 }
 
 function groupTitle(of: RunsQuery['state']): string {
-  return of === null ? 'All' : of === 'incomplete' ? 'Incomplete' : runLook(runGroups[of][0])[1];
+  return of === null ? 'All' : of === 'incomplete' ? 'Incomplete' : runLooks[runGroups[of][0]][1];
 }
 
 function runColumns({ nowMs }: PageWorld): readonly Column<RunSummary>[] {

@@ -10,7 +10,7 @@ import { count, counted, duration, printable, printableWithin } from '../telemet
 import { refusedText } from '../wording/connector-text.ts';
 import { answerIn, failureTexts } from '../wording/run-report-table.ts';
 import { actLink, type ActName, type PageWorld } from './layout.ts';
-import { healthState, moment, momentText, runLook, span, state } from './page-parts.ts';
+import { healthState, moment, momentText, runLooks, span, state } from './page-parts.ts';
 
 /* Why a connector has its health, in words for pages, and the one act that helps. */
 
@@ -121,7 +121,7 @@ export function timesText(runs: readonly Pick<RunFacts, 'kind' | 'state'>[], bef
   if (times < 2) return '';
   // Older runs are not read.
   const atLeast = other === -1 && runs.length >= recentRuns ? 'at least ' : '';
-  return `${before}${runLook(newest.state)[1].toLowerCase()} ${atLeast}${times} times${after}`;
+  return `${before}${runLooks[newest.state][1].toLowerCase()} ${atLeast}${times} times${after}`;
 }
 
 /** Marks names, commands and moments in texts: no character that `printable` leaves. */

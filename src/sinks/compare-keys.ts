@@ -1,17 +1,7 @@
 import { openSqlite, type Connection } from '../sql/sqlite/open-sqlite.ts';
 import type { ComparedRow } from './readings.ts';
 
-export interface KeyDifferences {
-  /** In the first only. */
-  readonly missing: KeyGroup;
-  /** In the second only. */
-  readonly extra: KeyGroup;
-  /** In both, with different content. */
-  readonly changed: KeyGroup;
-  /** Rows that were stored from the same record, with different content. */
-  readonly edited: KeyGroup;
-  readonly same: number;
-}
+export type KeyDifferences = Awaited<ReturnType<typeof compareKeys>>;
 
 export interface KeyGroup {
   readonly count: number;
@@ -31,7 +21,7 @@ export async function compareKeys(
   first: Rows,
   second: Rows,
   { scratchFile, limit }: { readonly scratchFile: string; readonly limit: number },
-): Promise<KeyDifferences> {
+) {
   const db = openSqlite(scratchFile);
   try {
     // If the process ends, this file is not needed.
@@ -49,9 +39,13 @@ export async function compareKeys(
     const isOfSame = "(one.hash = other.hash AND one.hash <> '')";
     const both = 'FROM first AS one JOIN second AS other USING (key)';
     return {
+      /** In the first only. */
       missing: group('FROM first AS one WHERE NOT EXISTS (SELECT 1 FROM second WHERE second.key = one.key)'),
+      /** In the second only. */
       extra: group('FROM second AS one WHERE NOT EXISTS (SELECT 1 FROM first WHERE first.key = one.key)'),
+      /** In both, with different content. */
       changed: group(`${both} WHERE one.digest <> other.digest AND NOT ${isOfSame}`),
+      /** Rows that were stored from the same record, with different content. */
       edited: group(`${both} WHERE one.digest <> other.digest AND ${isOfSame}`),
       same:
         db.prepare<[], number>(`SELECT count(*) ${both} WHERE one.digest = other.digest`).pluck().get() ?? 0,

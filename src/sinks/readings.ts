@@ -1,7 +1,6 @@
 import type { Instant } from '../core/clock.ts';
 import type { RunId, EntityName, ConnectorName } from '../core/names.ts';
 import type { ColumnValue, Column, JsonType } from '../core/records.ts';
-import type { Absence, Partition, WalkFailure, WalkMode } from './partition.ts';
 
 /* Facts that a sink gives its readers: records, the history of a row, fields that a definition does not declare. */
 
@@ -45,54 +44,6 @@ export interface MissingRow {
   /** Confirmation that its delete still needs: nothing (withheld by a guard), a `get`, another full walk. */
   readonly needs: 'nothing' | 'get' | 'walk';
   readonly missedWalks: number;
-}
-
-/** History of one row and of the partition that shows it. */
-export interface RowHistory extends Pick<
-  RowFacts,
-  'row' | 'firstSeenAt' | 'changedAt' | 'deletedAt' | 'seq'
-> {
-  readonly changedByRun: RunId;
-  readonly missing: MissingRow | null;
-  /** Null: stored outside a walk. */
-  readonly partition: PartitionHistory | null;
-  /** The newest ones, newest first. Absent where versions of the entity's rows are not kept. */
-  readonly versions?: readonly RowVersion[];
-}
-
-/** Content of a row from one change to the next. */
-export interface RowVersion {
-  /** Number of the change with which it began. */
-  readonly seq: number;
-  readonly validFrom: Instant;
-  /** Null: it is the current one. */
-  readonly validTo: Instant | null;
-  readonly isDeleted: boolean;
-  /** Fields in which it differs from the version before; null: none before it is kept. */
-  readonly changed: readonly string[] | null;
-  /** The same with the beginnings of the values as texts, where they were asked for. */
-  readonly differences?: readonly FieldDifference[];
-}
-
-export interface FieldDifference {
-  readonly name: string;
-  readonly before: string | null;
-  readonly after: string | null;
-}
-
-export interface PartitionHistory extends Pick<Partition, 'entity' | 'params' | 'watermark'> {
-  readonly mode: WalkMode | null;
-  readonly marker: string | null;
-  /** Confirmation that a row needs which its newest full walk did not meet; null: that walk proves nothing. */
-  readonly absence: Absence;
-  readonly sealedAt: Instant | null;
-  readonly sealedRun: RunId | null;
-  /** Beginning of the chain that made the newest full walk. */
-  readonly fullAt: Instant | null;
-  readonly foundAt: Instant;
-  readonly dueSince: Instant | null;
-  readonly failure: WalkFailure | null;
-  readonly isGone: boolean;
 }
 
 export interface KnownDrift {

@@ -25,6 +25,13 @@ export type LedgerReader = ReturnType<typeof ledgerReader>;
 /** The state of one connector. */
 export type ConnectorOverview = Awaited<ReturnType<LedgerReader['overview']>>[number];
 
+/** History of one row and of the partition that shows it. */
+export type RowHistory = NonNullable<Awaited<ReturnType<LedgerReader['explain']>>>;
+export type PartitionHistory = NonNullable<RowHistory['partition']>;
+
+/** Content of a row from one change to the next. */
+export type RowVersion = NonNullable<RowHistory['versions']>[number];
+
 /** Stored records, read only. */
 export type RecordReader = ReturnType<typeof recordReader>;
 

@@ -11,7 +11,8 @@ import type { EntityTarget } from '../settings/choices.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { formatDuration } from '../settings/texts.ts';
 import type { LeftStep, StoredMask } from '../sinks/requests.ts';
-import type { MissingRow, PartitionHistory, RowVersion } from '../sinks/readings.ts';
+import type { MissingRow } from '../sinks/readings.ts';
+import type { PartitionHistory, RowVersion } from '../sinks/sink-access.ts';
 import { count, counted, printable, printableWithin, roughly, toTheMinute } from '../telemetry/format.ts';
 
 interface TextStyle {

@@ -28,6 +28,10 @@ export type Outcome<Converted extends Plan = Plan> =
   | { readonly kind: 'converted'; readonly plan: Converted }
   | { readonly kind: 'refused'; readonly why: string };
 
+export function refused(why: string) {
+  return { kind: 'refused', why } as const;
+}
+
 /** A converted entity, before it is written. */
 export interface Plan {
   readonly entity: string;
@@ -58,7 +62,6 @@ function planEntity(
   sources: Sources,
   parentOf: ParentOf,
 ): Outcome<EntityPlan> {
-  const refused = (why: string): Outcome<EntityPlan> => ({ kind: 'refused', why });
   const { schemas } = sources.service;
   const { entity } = list;
   const reason = refusedAlways(list) ?? (mode === 'hosted' ? refusedHosted(list) : refusedDirect(list));
@@ -228,8 +231,7 @@ export function judgeEntities(mode: ModeName, sources: Sources): ReadonlyMap<str
     const request = requestByEntity.get(entity);
     const [other] = [...requestByEntity].find(([name, one]) => name !== entity && one === request) ?? [];
     const why = `its request is that of ${other}: both would have the same records`;
-    const outcome: Outcome<EntityPlan> =
-      other === undefined ? planEntity(list, mode, sources, parentOf) : { kind: 'refused', why };
+    const outcome = other === undefined ? planEntity(list, mode, sources, parentOf) : refused(why);
     open.delete(entity);
     found.set(entity, outcome);
     return outcome;
@@ -458,9 +460,8 @@ function unreadPaging(paging: Paging): string | null {
 
 function refusedHosted({ action, params }: Operation): string | null {
   if (action !== 'list') return 'the API offers no list of it, only a search of the service';
-  const unnamed = params.find(({ sent, name, isRequired }) => isRequired && sent !== name);
-  if (unnamed !== undefined) return `its parameter ${oneLine(unnamed.sent, 60)} cannot be declared`;
-  return null;
+  const unnamed = params.find(({ sent, name, isRequired }) => isRequired && sent !== name) ?? null;
+  return unnamed && `its parameter ${oneLine(unnamed.sent, 60)} cannot be declared`;
 }
 
 const ownHeaders = new Set(['content-type', 'authorization', 'host', 'cookie', 'content-length']);
@@ -503,10 +504,7 @@ export function fieldsOf(record: JsonObject, schemas: Schemas) {
 }
 
 /** `open`: the key is a guess, and this says what a person has to write; null: the file shows it. */
-interface KeyFound {
-  readonly key: readonly string[];
-  readonly open: string | null;
-}
+type KeyFound = ReturnType<typeof inferKey>;
 
 const names = ['id', 'gid', 'sid', 'uuid', 'guid', 'uid'];
 

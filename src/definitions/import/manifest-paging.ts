@@ -190,23 +190,16 @@ function byCursor({ strategy, request, records, param, size, isRoot, position }:
       const done = stated({ is_last: end.done });
       return { ...shared, pagination, metadata: done, paging, summary: 'pages by token' };
     }
-    case 'inAddress': {
-      const tokenKeys = [{ key, param: more }];
-      const summary = 'pages by a token in the next address';
+    case 'inAddress':
       return {
         ...shared,
-        pagination: { ...pagination, tokenKeys },
+        pagination: { ...pagination, tokenKeys: [{ key, param: more }] },
         metadata: { [key]: place, ...metadata },
-        summary,
+        summary: 'pages by a token in the next address',
       };
-    }
     case 'record': {
-      const walk = {
-        kind: 'lastRecord',
-        tokenParam: param,
-        ...flags,
-        field: records.columnAt(place.split('.')),
-      };
+      const field = records.columnAt(place.split('.'));
+      const walk = { kind: 'lastRecord', tokenParam: param, ...flags, field };
       return { ...shared, pagination: walk, metadata, summary: 'pages by the last record' };
     }
     case 'count': {

@@ -1,5 +1,5 @@
 import { isJsonArray, type JsonObject, type JsonValue } from '../../core/json.ts';
-import type { Outcome, Plan } from './entity-plan.ts';
+import { refused, type Outcome, type Plan } from './entity-plan.ts';
 import { readChanges } from './manifest-changes.ts';
 import type { Component, Manifest } from './manifest-file.ts';
 import { readPaging } from './manifest-paging.ts';
@@ -92,10 +92,6 @@ export function judgeStreams({ top }: Manifest): ReadonlyMap<string, StreamOutco
     outcomes.set(freeName(entityName(one), new Set(outcomes.keys())), refused(why));
   }
   return outcomes;
-}
-
-function refused(why: string): StreamOutcome {
-  return { kind: 'refused', why };
 }
 
 function entityName(stream: Component): string {

@@ -205,12 +205,9 @@ function writeParent({ parent, params, inject, when }: EntityPlan['parents'][num
 /** Leaves out members without content: absent ones, empty lists and empty objects. */
 export function stated(members: Readonly<Record<string, JsonValue | undefined>>): JsonObject {
   return Object.fromEntries(
-    Object.entries(members).filter((one): one is [string, JsonValue] => {
-      const [, value] = one;
-      return (
-        value !== undefined &&
-        !(typeof value === 'object' && value !== null && Object.keys(value).length === 0)
-      );
+    Object.entries(members).flatMap(([name, value]) => {
+      const isEmpty = typeof value === 'object' && value !== null && Object.keys(value).length === 0;
+      return value === undefined || isEmpty ? [] : [[name, value]];
     }),
   );
 }
@@ -293,8 +290,7 @@ function fixedHeaders({ params }: Operation): Readonly<Record<string, string>> {
     ({ place, name, fallback }) =>
       place === 'header' &&
       name.toLowerCase() !== 'content-type' &&
-      fallback !== undefined &&
-      fallback !== null &&
+      (fallback ?? null) !== null &&
       !holdsTemplate(fallback),
   );
   return Object.fromEntries(fixed.map(({ name, fallback }) => [name, plainText(fallback)]));

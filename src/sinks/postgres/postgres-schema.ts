@@ -4,7 +4,6 @@ import { NoSinkYetError, checkMigrated, checkVersion, olderSink, unusableSink } 
 import { servedLedger } from '../ledger/history/overview.ts';
 import type { OpenHow, ServedLedger, SinkPlace } from '../sink-access.ts';
 import { lastCommits, newestSeq, overtakeAll } from './lease-rows.ts';
-import type { Clock } from '../../core/clock.ts';
 import { postgresTables } from './postgres-tables.ts';
 import { openServer, type Server, type WriteTx } from '../../sql/postgres/server.ts';
 import { quoted } from '../../sql/database.ts';
@@ -22,18 +21,13 @@ import {
 export type PostgresPlace = Extract<SinkPlace, { readonly type: 'postgres' }>;
 
 /** A sink in a schema of a server. */
-export interface OpenedSchema {
-  readonly server: Server;
-  readonly schema: string;
-  readonly clock: Clock;
-  readonly sinkId: string;
-}
+export type OpenedSchema = Readonly<Awaited<ReturnType<typeof openLedger>>>;
 
 /**
  * Opens the sink for writing, and creates it where there is none. Throws `SyncError` SINK_INCOMPATIBLE, SINK_FAILED;
  * SINK_MOVED where a sink other than `how.sinkId` is there, or none. The caller disposes its server.
  */
-export async function openLedger(place: PostgresPlace, how: OpenHow): Promise<OpenedSchema> {
+export async function openLedger(place: PostgresPlace, how: OpenHow) {
   const { schema } = place;
   const { clock, durability, signal, onAway } = how;
   const server = openServer({ ...place, explain: toSinkError, durability, onAway, signal });

@@ -8,12 +8,8 @@ export interface CopiedView {
   readonly columns: readonly string[];
 }
 
-/** Result of a query, from its row `offset` on. */
-export interface QueryRows {
-  readonly columns: readonly string[];
-  /** Integers are `bigint`. */
-  readonly rows: Iterable<readonly unknown[]>;
-}
+/** Result of a query, from its row `offset` on. Integers are `bigint`. */
+export type QueryRows = Readonly<ReturnType<typeof queryRows>>;
 
 /** Names and types of the views, without rows: a query is prepared against them before anything is copied. */
 export function openEmptyCopy(source: Connection, views: readonly CopiedView[]): Connection {
@@ -121,7 +117,7 @@ const allPages = 2 ** 31 - 1;
  * statement that writes or attaches a file, no PRAGMA (some PRAGMAs take effect when they are prepared). Throws
  * SQLite's error for a text that is no query, and for a second statement.
  */
-export function queryRows(copy: Connection, sql: string, offset: number): QueryRows {
+export function queryRows(copy: Connection, sql: string, offset: number) {
   const statement = copy.prepare<[], unknown[]>(selectOf(sql, offset));
   if (!statement.reader || !statement.readonly) throw new TypeError('a query that reads was expected');
   const rows = statement.raw().safeIntegers();

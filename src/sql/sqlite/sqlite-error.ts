@@ -2,16 +2,13 @@ import Database from 'better-sqlite3';
 import type { Clock } from '../../core/clock.ts';
 import { saysFull } from '../../files/private-file.ts';
 
-export interface StorageFailure {
-  /** Error code of SQLite or of the system call. */
-  readonly code: string;
-  readonly isFull: boolean;
-  /** The message, with the code once: a system call's message begins with it, SQLite's does not hold it. */
-  readonly reason: string;
-}
+export type StorageFailure = NonNullable<ReturnType<typeof storageFailure>>;
 
-/** Describes a failure of SQLite or the file system; null for every other error. */
-export function storageFailure(error: unknown): StorageFailure | null {
+/**
+ * Describes a failure of SQLite or the file system; null for every other error. `code`: of SQLite or of the system
+ * call. `reason`: the message, with the code once: a system call's message begins with it, SQLite's does not hold it.
+ */
+export function storageFailure(error: unknown) {
   if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') return null;
   if (!isSqliteError(error) && !('syscall' in error)) return null;
   const { code, message } = error;

@@ -6,10 +6,10 @@ import { cellOf, columnOf, type Tx, quoted } from '../../../sql/database.ts';
 import { completenessOf, type DoubtedListings, type ListingsOf } from '../../run-report.ts';
 import { isHeldBy, mergeDrift, type SeenDrift } from '../../decisions/drift-columns.ts';
 import { standing } from '../../decisions/becoming-due.ts';
-import type { DriftRow, MissingRow, PartitionHistory, RowHistory, RowVersion } from '../../readings.ts';
+import type { DriftRow, MissingRow, RowFacts } from '../../readings.ts';
 import type { StoredIdentity } from '../../lease.ts';
 import type { ConnectorStatus, EntityStatus, FileStatus, QuarantineRow } from '../../ledger-reader.ts';
-import type { Doubt } from '../../partition.ts';
+import type { Absence, Doubt, Partition, WalkMode } from '../../partition.ts';
 import { historyName } from '../../records/own-names.ts';
 import { parseDoubt, parseFailure, parseFileFailure, parseHolder, parseParams } from '../../stored-json.ts';
 import { readActions } from '../noted-actions.ts';
@@ -153,16 +153,14 @@ async function readRowHistory(
   { entity }: EntityTable,
   keyText: string,
   mostChars?: number,
-): Promise<RowHistory | null> {
+) {
   const of = { connector, entity };
   const stored = await storedTable(tx, of);
   const opened = await openStoredTable(tx, records, of);
   const found = (await opened?.rowsOf(tx, [keyText]))?.get(keyText);
   if (stored === undefined || found === undefined) return null;
   const { row, owner } = found;
-  const facts = await tx.first<
-    Pick<RowHistory, 'firstSeenAt' | 'changedAt' | 'changedByRun' | 'deletedAt' | 'seq'>
-  >(
+  const facts = await tx.first<ChangeFacts & { readonly changedByRun: RunId }>(
     `SELECT _first_seen_at AS first_seen_at, _changed_at AS changed_at, _run_id AS changed_by_run,
        _deleted_at AS deleted_at, _seq AS seq
      FROM ${quoted(records.tableName(connector, entity))} WHERE _row = :row`,
@@ -182,10 +180,14 @@ async function readRowHistory(
     ...facts,
     row,
     missing: missing === undefined ? null : { ...missing, keyText },
+    /** Null: stored outside a walk. */
     partition: owner === null ? null : await readPartition(tx, owner),
+    /** The newest ones, newest first. Absent where versions of the entity's rows are not kept. */
     ...(versions === null ? {} : { versions }),
   };
 }
+
+type ChangeFacts = Pick<RowFacts, 'firstSeenAt' | 'changedAt' | 'deletedAt' | 'seq'>;
 
 /** The first rows that look deleted, by entity and row. */
 async function readMissing(tx: Tx, records: RecordTables, connector: ConnectorName, limit: number) {
@@ -207,13 +209,23 @@ async function readMissing(tx: Tx, records: RecordTables, connector: ConnectorNa
   return named;
 }
 
-interface PartitionRow extends Omit<PartitionHistory, 'params' | 'failure' | 'isGone'> {
+interface PartitionRow extends Pick<Partition, 'entity' | 'watermark'> {
+  readonly mode: WalkMode | null;
+  readonly marker: string | null;
+  /** Confirmation that a row needs which its newest full walk did not meet; null: that walk proves nothing. */
+  readonly absence: Absence;
+  readonly sealedAt: Instant | null;
+  readonly sealedRun: RunId | null;
+  /** Beginning of the chain that made the newest full walk. */
+  readonly fullAt: Instant | null;
+  readonly foundAt: Instant;
+  readonly dueSince: Instant | null;
   readonly params: string;
   readonly failure: string | null;
   readonly gone: number;
 }
 
-async function readPartition(tx: Tx, id: number): Promise<PartitionHistory | null> {
+async function readPartition(tx: Tx, id: number) {
   const found = await tx.first<PartitionRow>(
     `SELECT entity, params, mode, watermark, marker, absence, sealed_at, sealed_run, full_at, found_at, due_since, failure, gone
      FROM _sync_partitions WHERE id = :id`,
@@ -249,7 +261,7 @@ async function readRowVersions(
   records: Pick<RecordTables, 'tableName' | 'keepsVersions'>,
   { connector, entity }: OfEntity,
   how: { readonly row: number; readonly columns: readonly Column[]; readonly mostChars: number | undefined },
-): Promise<readonly RowVersion[] | null> {
+) {
   if (!records.keepsVersions || !(await versionedEntities(tx, connector)).has(entity)) return null;
   const { row, columns, mostChars } = how;
   const names = [...columns.map(({ name }) => name), '_extra'];
@@ -277,11 +289,15 @@ async function readRowVersions(
         return old === now ? [] : [{ name, before: textOrNull(old), after: textOrNull(now) }];
       });
     return {
+      /** Number of the change with which it began. */
       seq,
       validFrom,
+      /** Null: it is the current one. */
       validTo,
       isDeleted: deletedAt !== null,
+      /** Fields in which it differs from the version before; null: none before it is kept. */
       changed: changed?.map(({ name }) => name) ?? null,
+      /** The same with the beginnings of the values as texts, where they were asked for. */
       ...(mostChars === undefined ? {} : { differences: changed ?? [] }),
     };
   });

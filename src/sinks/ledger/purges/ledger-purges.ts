@@ -30,7 +30,7 @@ import { parseReport } from '../../stored-json.ts';
 import { holdingFor, storedIdentity } from '../held-connectors.ts';
 import { dropShared, forgetRows, leavePlaces, otherPlaces } from '../deletes/noted-rows.ts';
 import { noteAction } from '../noted-actions.ts';
-import type { Taken, KeyedRow, RecordTable, RowOwner, RewrittenLines, RecordTables } from '../driver.ts';
+import type { Taken, KeyedRow, RowOwner, RewrittenLines, RecordTables } from '../driver.ts';
 import { outsideRun, type Ledger } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
 import { dropJournals } from '../runs/run-chains.ts';
@@ -619,26 +619,15 @@ const ofTable = 'connector = :connector AND entity = :entity';
 const isOldRefused = `FROM _sync_quarantine WHERE ${ofTable} AND last_seen_at < :before`;
 
 /** Table whose data may have expired. */
-interface Expiring {
-  readonly ledger: Ledger;
-  readonly of: OfEntity;
-  readonly retention: Retention;
-  readonly table: RecordTable;
-  /** Null where nothing of them expires; those that were switched off stay. */
-  readonly versionsBefore: Instant | null;
-}
+type Expiring = NonNullable<Awaited<ReturnType<typeof openExpiring>>>;
 
 /** Null where nothing of the entity was ever stored. */
-async function openExpiring(
-  tx: Tx,
-  ledger: Ledger,
-  connector: ConnectorName,
-  retention: Retention,
-): Promise<Expiring | null> {
+async function openExpiring(tx: Tx, ledger: Ledger, connector: ConnectorName, retention: Retention) {
   const of = { connector, entity: retention.entity };
   const known = await knownTable(tx, of);
   const table = await openStoredTable(tx, ledger.records, of);
   if (known === undefined || table === undefined) return null;
+  // Null where nothing of them expires; those that were switched off stay.
   const versionsBefore = known.versions?.isOn === true ? retention.versionsBefore : null;
   return { ledger, of, retention, table, versionsBefore };
 }
