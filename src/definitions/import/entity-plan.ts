@@ -18,7 +18,7 @@ import {
   valuesSent,
   type FixedValues,
   type ModeName,
-  type OpenQuestion,
+  type Comment,
   type Sources,
 } from './sent-values.ts';
 import type { Relationship } from './service-file.ts';
@@ -38,7 +38,7 @@ export interface Plan {
   /** Key, paging and parents in one line. */
   readonly summary: string;
   /** Guesses that a person has to confirm or to replace before the entity is synced. */
-  readonly open: readonly OpenQuestion[];
+  readonly open: readonly Comment[];
 }
 
 /** Everything that a definition says of an entity of an OpenAPI file. */
@@ -123,7 +123,7 @@ function summaryOf({ key, paging, parents, fields, list }: Omit<EntityPlan, 'sum
   ].join('; ');
 }
 
-function openAt(entity: string, part: string, text: string | null): readonly OpenQuestion[] {
+function openAt(entity: string, part: string, text: string | null): readonly Comment[] {
   return text === null ? [] : [{ at: ['entities', entity, part], text }];
 }
 
@@ -150,7 +150,7 @@ function withoutFilters(link: ParentLink, { params }: Operation, key: readonly s
 }
 
 /** Asks which of several lists in an answer has the records, where the file names none: the first one is taken. */
-function openPlace({ entity, places }: Operation, mode: ModeName): readonly OpenQuestion[] {
+function openPlace({ entity, places }: Operation, mode: ModeName): readonly Comment[] {
   if (places.length < 2) return [];
   const named = oneLine(places.map(({ path }) => path.join('.')).join(', '));
   const at =

@@ -1,11 +1,10 @@
 import type { JsonObject, JsonValue } from '../../core/json.ts';
 import type { Expression, Steps } from './expressions.ts';
 import type { Component } from './manifest-file.ts';
-import { placeOfOption, type Request } from './manifest-request.ts';
+import { placeOfOption, sentBy, type Request } from './manifest-request.ts';
 import type { Records } from './manifest-records.ts';
 import { refuse, unlessRefused, type Setting } from './manifest-settings.ts';
 import { durationOf } from './manifest-sign-in.ts';
-import { sentBy } from './manifest-request.ts';
 import { plainText } from './schemas.ts';
 import { stated } from './write-definition.ts';
 

@@ -1,8 +1,7 @@
-import { createHash } from 'node:crypto';
 import { basename, dirname } from 'node:path';
 import { isJsonArray, isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { ProblemsError } from '../../core/problems.ts';
-import { readText, type YamlPath } from '../read-yaml.ts';
+import type { YamlPath } from '../read-yaml.ts';
 import { isNothing, parseExpression, type Expression } from './expressions.ts';
 import { openSettings, type Settings } from './manifest-settings.ts';
 import { listIn, objectIn, oneLine, partIn, plainText, textIn, wordsOf } from './schemas.ts';
@@ -28,15 +27,7 @@ export function isManifest(root: JsonValue | undefined): boolean {
  * and no template runs. Throws `ProblemsError` DEFINITION_INVALID.
  */
 export function readManifest(file: string) {
-  const text = readText(file);
-  if (typeof text !== 'string') throw invalid([{ file, line: null, path: '', message: text.message }]);
-  if (text.length > mostBytes) {
-    const message = `expected at most ${mostBytes} bytes, got ${text.length}`;
-    throw invalid([{ file, line: null, path: '', message }]);
-  }
-  const yaml = readDocument(file, text);
-  // `as`: the reader of YAML gives JSON and nothing else.
-  const root = yaml.data as JsonValue;
+  const { root, sha256, yaml } = readDocument(file, mostBytes);
   if (!isJsonObject(root) || !isManifest(root)) {
     throw invalid([yaml.problem([], 'expected a low-code manifest: type: DeclarativeSource, with streams')]);
   }
@@ -52,7 +43,7 @@ export function readManifest(file: string) {
   const top = openComponent(source, resolved, {}, 'DeclarativeSource');
   return {
     file,
-    sha256: createHash('sha256').update(text).digest('hex'),
+    sha256,
     name: nameOf(file, textIn(described, 'title') ?? ''),
     version: oneLine(plainText(top.get('version')) || 'unknown', 40),
     top,

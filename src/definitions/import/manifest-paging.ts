@@ -2,9 +2,8 @@ import type { JsonObject } from '../../core/json.ts';
 import { escaped, expressionText, fixedText, isNothing, rootsOf, type Expression } from './expressions.ts';
 import type { Component } from './manifest-file.ts';
 import type { Records } from './manifest-records.ts';
-import { placeOfOption, type Request } from './manifest-request.ts';
+import { placeOfOption, sentBy, type Request } from './manifest-request.ts';
 import { refuse } from './manifest-settings.ts';
-import { sentBy } from './manifest-request.ts';
 import { plainText } from './schemas.ts';
 import { stated } from './write-definition.ts';
 

@@ -1,9 +1,8 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import { fixedText, partsOf, type Expression } from './expressions.ts';
 import type { Component } from './manifest-file.ts';
-import { placeOfOption, readBody, urlOf, type Place } from './manifest-request.ts';
+import { addressOf, needed, placeOfOption, readBody, sentBy, urlOf, type Place } from './manifest-request.ts';
 import { refuse, unlessRefused, type Setting } from './manifest-settings.ts';
-import { addressOf, needed, sentBy } from './manifest-request.ts';
 import { listIn, objectIn, oneLine, plainText, textIn, wordsOf } from './schemas.ts';
 import type { SignIn } from './sign-in-ways.ts';
 import { stated } from './write-definition.ts';

@@ -9,7 +9,8 @@ import { refuse, Refusal, unlessRefused } from './manifest-settings.ts';
 import { readSigning, type Signing } from './manifest-sign-in.ts';
 import { addressOf, fixedTexts, needed, sentBy } from './manifest-request.ts';
 import { columnName, plainText, singular, wordsOf, type FieldType } from './schemas.ts';
-import { guessedIn, stated, type Comment } from './write-definition.ts';
+import type { Comment } from './sent-values.ts';
+import { guessedIn, stated } from './write-definition.ts';
 
 /** Everything that a definition says of a stream. */
 export interface StreamPlan extends Plan {

@@ -3,8 +3,8 @@ import type { Operation, Parameter } from './operation.ts';
 import { oneLine, textIn, wordsOf, type Schemas } from './schemas.ts';
 
 /**
- * The place of a value in an answer, and the key of `connector_metadata` with the same value; null: only the answer has
- * it.
+ * The place of a value in an answer, and the key of `connector_metadata` with the same value, dotted where an object
+ * holds it; null: only the answer has it.
  */
 export interface Told {
   readonly key: string | null;
@@ -13,7 +13,7 @@ export interface Told {
 
 /** How a listing pages, as far as the file proves it. */
 export type Paging = {
-  readonly size: Size | null;
+  readonly size: ReturnType<typeof pageSize>;
   readonly total: Told | null;
 } & (
   | {
@@ -224,17 +224,6 @@ export function placeText({ place }: Pick<Told, 'place'>): string {
   return place.header === undefined ? (place.path ?? '') : `header ${place.header}`;
 }
 
-/** The parameter for the size of a page. */
-interface Size {
-  readonly param: Parameter;
-  /** The largest page size that may be requested. */
-  readonly max: number;
-  /** The file states no maximum in a schema. */
-  readonly isGuessed: boolean;
-  /** The file says nothing about it at all. */
-  readonly isUnknown: boolean;
-}
-
 const names = [
   'per page',
   'page size',
@@ -249,8 +238,11 @@ const names = [
   'count',
 ];
 
-/** Null where the file has no such parameter. */
-function pageSize({ params }: Operation): Size | null {
+/**
+ * The parameter for the size of a page, and the largest that may be requested; null: the file has none. `isGuessed`: it
+ * states no maximum in a schema; `isUnknown`: it says nothing about it at all.
+ */
+function pageSize({ params }: Operation) {
   const found = params
     .filter(({ type, place }) => type === 'integer' && (place === 'query' || place === 'body'))
     .map((param) => ({ param, rank: names.indexOf(wordsOf(param.name).join(' ')) }))
@@ -266,10 +258,7 @@ function pageSize({ params }: Operation): Size | null {
 }
 
 /** A value of an answer outside its records, and its role. */
-interface AnswerValue {
-  /** Key of `connector_metadata`, dotted where an object holds it; null: the file copies it to no key. */
-  readonly key: string | null;
-  readonly place: PlaceFile;
+interface AnswerValue extends Told {
   /** `done`: a flag that is true on the last page. */
   readonly role: 'token' | 'flag' | 'done' | 'address' | 'total';
   /** Words of the last name on the path to it. */

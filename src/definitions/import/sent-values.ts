@@ -5,11 +5,12 @@ import type { Paging } from './paging.ts';
 import { holdsTemplate, oneLine, textsIn, wordsOf, type Schemas } from './schemas.ts';
 import type { ServiceFile } from './service-file.ts';
 
-/** A part of an entity that the file leaves open: the definition has a guess there, under a line with `# TODO`. */
-export interface OpenQuestion {
-  /** The guess in the written definition. */
+/**
+ * A comment above a place of the written definition. About a part that the file leaves open, and where the definition
+ * has a guess, it stands under `# TODO`, and says what to write there and why it is open.
+ */
+export interface Comment {
   readonly at: YamlPath;
-  /** Says what to write there, and why it is open. */
   readonly text: string;
 }
 
@@ -59,7 +60,7 @@ export function guessedValues(list: Operation, asked: Asked, missing: readonly P
     return { param, why: oneLine(param.description, 120) || 'nothing in the file fills it' };
   });
   const values: Asked = [...unfilled, ...asked];
-  const open = values.map(({ param: { name, isRequired, schema }, why }): OpenQuestion => {
+  const open = values.map(({ param: { name, isRequired, schema }, why }): Comment => {
     const choices = textsIn(schema, 'enum').slice(0, 12);
     const such = choices.length === 0 ? '' : ` (such as ${oneLine(choices.join(', '), 100)})`;
     const none = isRequired ? '' : ', or remove it to send nothing';

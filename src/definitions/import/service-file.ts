@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import { isConnectorName } from '../../core/names.ts';
 import { ProblemsError, type Problem } from '../../core/problems.ts';
-import { parseYaml, readText, type YamlFile } from '../read-yaml.ts';
+import { parseYaml, readText } from '../read-yaml.ts';
 import { readOperation, type Operation } from './operation.ts';
 import {
   listIn,
@@ -35,11 +35,7 @@ type OpenApiFile = ReturnType<typeof readOpenApi>;
 
 /** Throws `ProblemsError` DEFINITION_INVALID. Nothing is downloaded. */
 export function readOpenApi(file: string, expected: string) {
-  const text = readText(file);
-  if (typeof text !== 'string') throw invalid([{ file, line: null, path: '', message: text.message }]);
-  const yaml = readDocument(file, text);
-  // `as`: the reader of YAML gives JSON and nothing else.
-  const root = yaml.data as JsonValue;
+  const { root, sha256, yaml } = readDocument(file);
   if (isJsonObject(root) && textIn(root, 'swagger') !== null) {
     const message = 'this is Swagger 2.0, expected OpenAPI 3: the service may offer it, and converters exist';
     throw invalid([yaml.problem(['swagger'], message)]);
@@ -50,7 +46,6 @@ export function readOpenApi(file: string, expected: string) {
   }
   const problems = referenceProblems(root, yaml.problem);
   if (problems.length > 0) throw invalid(problems);
-  const sha256 = createHash('sha256').update(text).digest('hex');
   return { file, sha256, root, schemas: openSchemas(root), problem: yaml.problem };
 }
 
@@ -118,17 +113,23 @@ export const publicNote = [
   'license before you hand the file on or offer it as a service.',
 ];
 
-/** Nesting that is too deep for the reader of YAML is a problem of the file. */
-export function readDocument(file: string, text: string): YamlFile {
+/** Reads a YAML file of at most so many bytes. Nesting that is too deep for the reader is a problem of the file. */
+export function readDocument(file: string, mostBytes = Infinity) {
+  const failed = (message: string) => invalid([{ file, line: null, path: '', message }]);
+  const text = readText(file);
+  if (typeof text !== 'string') throw failed(text.message);
+  if (text.length > mostBytes) throw failed(`expected at most ${mostBytes} bytes, got ${text.length}`);
   try {
     const yaml = parseYaml(file, text);
-    if (yaml.problems.length === 0) return yaml;
+    const sha256 = createHash('sha256').update(text).digest('hex');
+    // `as`: the reader of YAML gives JSON and nothing else.
+    if (yaml.problems.length === 0) return { root: yaml.data as JsonValue, sha256, yaml };
     // The reader names an exhausted stack as one mistake of many.
     if (yaml.problems.some(({ message }) => /call stack/.test(message))) throw new RangeError('too deep');
     throw invalid(yaml.problems.slice(0, mostProblems));
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
-    throw invalid([{ file, line: null, path: '', message: 'expected less nesting in it' }]);
+    throw failed('expected less nesting in it');
   }
 }
 

@@ -7,7 +7,7 @@ import { type EntityPlan, getsOwnKind, namesKey, neededParams } from './entity-p
 import type { Operation } from './operation.ts';
 import type { Paging, Told } from './paging.ts';
 import { holdsTemplate, objectIn, oneLine, plainText, textsIn } from './schemas.ts';
-import type { ModeName } from './sent-values.ts';
+import type { Comment, ModeName } from './sent-values.ts';
 import { uuidOf, type Server, type ServiceFile } from './service-file.ts';
 import type { SignIn } from './sign-in-ways.ts';
 
@@ -415,12 +415,6 @@ function writeRequest(
 }
 
 // --- The text of the file
-
-/** A comment above a place of the file. */
-export interface Comment {
-  readonly at: YamlPath;
-  readonly text: string;
-}
 
 /** The data as YAML without aliases: short lists and maps of scalars on one line, `head` as comments at the top. */
 export function writeYaml(data: JsonObject, comments: readonly Comment[], head: readonly string[]): string {
