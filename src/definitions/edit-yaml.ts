@@ -189,12 +189,7 @@ function withLines(text: string, end: number, lines: string): string {
 }
 
 /** Returns the edited text if its data differ from the former only by this change; else null. */
-function checked(
-  before: string,
-  after: string,
-  top: string,
-  change: (members: object) => object,
-): string | null {
+function checked(before: string, after: string, top: string, change: (members: object) => object) {
   const [was, is] = [before, after].map((text): unknown => parseYaml('', text).data ?? {});
   if (typeof was !== 'object' || was === null) return null;
   const members: unknown = Object.entries(was).find(([key]) => key === top)?.[1];

@@ -56,11 +56,7 @@ export function checkParam(name: string, param: Param, given: JsonValue): readon
   return [];
 }
 
-function checkMembers(
-  prefix: string,
-  declared: ReadonlyMap<string, Param>,
-  given: JsonObject,
-): readonly string[] {
+function checkMembers(prefix: string, declared: ReadonlyMap<string, Param>, given: JsonObject) {
   return Object.entries(given).flatMap(([name, value]) => {
     const param = declared.get(name);
     if (param === undefined) {

@@ -175,11 +175,7 @@ function checkIssued(auth: IssuedAuthentication, shape: Shape, place: Place): vo
 }
 
 /** Checks values by name, of which those that the connector does not have are left out. */
-function checkValues(
-  values: Readonly<Record<string, string | CredentialValue>>,
-  shape: Shape,
-  place: Place,
-): void {
+function checkValues(values: Readonly<Record<string, string | CredentialValue>>, shape: Shape, place: Place) {
   for (const [name, value] of Object.entries(values)) {
     if (typeof value === 'string' || value.kind === 'text') continue;
     checkField(value.field, shape, place.at(name, 'field'));
@@ -258,12 +254,7 @@ function shapesWith(value: CredentialValue, { credentials }: DefinitionFile, pla
 }
 
 /** Checks one entity's requests: one for each action that calls the service, with a place for every parameter. */
-function checkEntityRequests(
-  check: Checked,
-  requests: EntityRequestsFile,
-  entity: EntityFile,
-  place: Place,
-): void {
+function checkEntityRequests(check: Checked, requests: EntityRequestsFile, entity: EntityFile, place: Place) {
   checkHeaders(check, requests.headers, place.at('headers'));
   const { list } = requests;
   for (const action of ['list', 'get', 'download'] as const) {
@@ -363,12 +354,7 @@ function checkRequest(
 }
 
 /** Checks a name in a path that is no parameter: a path has no place to leave empty. */
-function checkGivenPath(
-  { file, upstream }: Checked,
-  name: string,
-  place: Place,
-  others: string[] = [],
-): void {
+function checkGivenPath({ file, upstream }: Checked, name: string, place: Place, others: string[] = []) {
   const shapes = file.credentials.filter(({ fields }) => Object.hasOwn(fields, name));
   if (shapes.length === 0) {
     const known = [...others, ...Object.keys(file.settings)];
@@ -488,11 +474,7 @@ type Pagination = EntityFile['pagination'];
 /**
  * Checks that the service's paging is one by token, and that each fact the engine reads from an answer is written once.
  */
-function checkPaging(
-  { paging, metadata, records }: ListRequestFile,
-  pagination: Pagination,
-  place: Place,
-): void {
+function checkPaging({ paging, metadata, records }: ListRequestFile, pagination: Pagination, place: Place) {
   const noteKind = (message: string): void => place.note(message, 'paging', 'kind');
   if (recordsPlace(records).isOne && pagination.kind !== 'single') {
     place.note(oneIsSingle(pagination), 'records');

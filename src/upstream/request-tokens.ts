@@ -180,12 +180,7 @@ export function clientForm(
   };
 }
 
-function readTokens(
-  value: JsonValue,
-  auth: GrantAuthentication,
-  host: string,
-  secrets: readonly string[],
-): NewTokens {
+function readTokens(value: JsonValue, auth: GrantAuthentication, host: string, secrets: readonly string[]) {
   const accessToken = valueAt(value, ['access_token']);
   const refreshToken = valueAt(value, ['refresh_token']);
   // Some services refuse with status 200.

@@ -362,10 +362,7 @@ function toConfirmLines({ entities, confirmation }: RunReport): readonly string[
 }
 
 /** Deletes that a connector's last run withheld, and rows that later runs still have to check. */
-export function missingLines(
-  { connector: { name }, status }: StoredConnector,
-  program: string,
-): readonly string[] {
+export function missingLines({ connector: { name }, status }: StoredConnector, program: string) {
   const report = status?.lastRun?.report ?? null;
   const missing = new Map((status?.entities ?? []).map((one) => [one.entity, one.missing]));
   const withheld = (report?.entities ?? []).filter(
