@@ -50,8 +50,9 @@ export function typeOfKind(kind: ColumnKind): NonNullable<PublishedColumn['as']>
 type Present = Exclude<ColumnValue, null>;
 
 /**
- * Reads a value as its column has it, and whether that is all of it; null: the column cannot hold it. Times become microseconds since 1970, dates the days since then, decimals whole numbers of the last digit. Databases
- * refuse some JSON: U+0000, half of a surrogate pair, and numbers beyond those of PostgreSQL.
+ * Reads a value as its column has it, and whether that is all of it; null: the column cannot hold it. Times become
+ * microseconds since 1970, dates the days since then, decimals whole numbers of the last digit. Databases refuse some
+ * JSON: U+0000, half of a surrogate pair, and numbers beyond those of PostgreSQL.
  */
 function readAs(kind: ColumnKind, given: Present) {
   const text = textOf(given);

@@ -12,7 +12,6 @@ import type { ConnectorSettings } from '../settings/settings.ts';
 import { formatDuration } from '../settings/texts.ts';
 import type { LeftStep, StoredMask } from '../sinks/requests.ts';
 import type { MissingRow } from '../sinks/readings.ts';
-import type { PartitionHistory, RowVersion } from '../sinks/sink-access.ts';
 import { count, counted, printable, printableWithin, roughly, toTheMinute } from '../telemetry/format.ts';
 
 interface TextStyle {
@@ -291,7 +290,10 @@ export function explanationFacts(
   ];
 }
 
-function versionText({ seq, validFrom, validTo, isDeleted, changed }: RowVersion): string {
+type Row = Explanation['row'];
+
+function versionText(version: NonNullable<Row['versions']>[number]): string {
+  const { seq, validFrom, validTo, isDeleted, changed } = version;
   const span = `${validFrom} to ${validTo ?? 'now'}, _seq ${seq}`;
   if (isDeleted) return `${span}: deleted`;
   if (changed === null) return `${span}: the first that is kept`;
@@ -299,7 +301,7 @@ function versionText({ seq, validFrom, validTo, isDeleted, changed }: RowVersion
   return `${span}: changed ${changed.map(printable).join(', ')}`;
 }
 
-function readText({ mode, sealedAt, sealedRun, watermark, fullAt }: PartitionHistory): string {
+function readText({ mode, sealedAt, sealedRun, watermark, fullAt }: NonNullable<Row['partition']>): string {
   if (sealedAt === null) return 'never completely';
   const how = mode === 'incremental' ? 'changes only' : 'in full';
   const full = mode === 'incremental' ? `, last full read ${fullAt ?? 'unknown'}` : '';
@@ -344,7 +346,7 @@ function reasonText({ row, reason, changeValue, changedBy }: Explanation, entity
 function incrementalText(
   isMet: boolean | null,
   changeValue: Instant | null,
-  partition: PartitionHistory | null,
+  partition: Row['partition'],
 ): string {
   const asked = 'the last sync asked its listing for changes only';
   const full = `a full read, the last of which began ${partition?.fullAt ?? 'at an unknown time'}`;
@@ -354,7 +356,7 @@ function incrementalText(
     : `${asked}; its change value ${changeValue ?? ''} is older than the sync cursor (${partition?.watermark ?? ''}), so it may not have been asked for; ${full}, finds it`;
 }
 
-function failureText(partition: PartitionHistory | null): string {
+function failureText(partition: Row['partition']): string {
   const failure = partition?.failure ?? null;
   if (failure === null) return '';
   return `${failure.at}: ${failure.code}: ${printable(failure.message)}`;
