@@ -120,19 +120,15 @@ export async function sampleConnector(
       entities.push({ entity: name, read: equal + changed + added, equal, changed, added, missing });
     }
     const compared = entities.filter(({ read, missing }) => read + (missing ?? 0) > 0);
+    const all = compared.reduce((sum, { read, missing }) => sum + read + (missing ?? 0), 0);
+    const equal = compared.reduce((sum, one) => sum + one.equal, 0);
+    const isOther = compared.some((one) => one.equal === 0 && one.read + (one.missing ?? 0) >= tellingRows);
     return {
       /** Report of the sample, which is in no sink's history. */
       report,
       entities: compared,
       /** True if the served records agree with the stored ones, as far as the sample goes. */
-      agrees: isSame(compared),
+      agrees: equal > 0 && equal >= all * leastEqualShare && !isOther,
     };
   });
-}
-
-function isSame(entities: readonly SampledEntity[]): boolean {
-  const all = entities.reduce((sum, { read, missing }) => sum + read + (missing ?? 0), 0);
-  const equal = entities.reduce((sum, one) => sum + one.equal, 0);
-  const isOther = entities.some((one) => one.equal === 0 && one.read + (one.missing ?? 0) >= tellingRows);
-  return equal > 0 && equal >= all * leastEqualShare && !isOther;
 }

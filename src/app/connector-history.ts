@@ -151,17 +151,14 @@ function limitTooShort(connector: ConnectorSettings, nowMs: number) {
   const [shortest] = freshnessOf(connector)
     .flatMap(({ entity, freshWithinMs: limitMs }) => (limitMs === null ? [] : [{ entity, limitMs }]))
     .toSorted((one, other) => one.limitMs - other.limitMs);
-  const betweenMs = schedule.kind === 'every' ? schedule.everyMs : longestPauseMs(schedule, nowMs);
+  const slots = schedule.kind === 'every' ? [] : nextSlots(schedule, nowMs, comingRuns);
+  const pausesMs = slots.map((slot, index) => slot - (slots[index - 1] ?? slot));
+  const betweenMs = schedule.kind === 'every' ? schedule.everyMs : Math.max(0, ...pausesMs);
   return shortest !== undefined && shortest.limitMs < betweenMs ? { ...shortest, betweenMs } : null;
 }
 
 /** Number of next runs that are compared: a week of a pattern that runs twice a day. */
 const comingRuns = 15;
-
-function longestPauseMs(schedule: Parameters<typeof nextSlots>[0], nowMs: number): number {
-  const slots = nextSlots(schedule, nowMs, comingRuns);
-  return Math.max(0, ...slots.map((slot, index) => slot - (slots[index - 1] ?? slot)));
-}
 
 /**
  * Entities below those that lead to them, then stored data of others. `depth`: number of entities that lead to it.
@@ -223,10 +220,9 @@ export type PastEvent = { readonly at: Instant } & (
 
 /** Events of a connector, newest first. `show` null: all kinds. */
 export function pastEvents(
-  past: Pick<ConnectorPast, 'runs' | 'actions' | 'drift' | 'scopeChanges'>,
+  { runs, actions, drift, scopeChanges }: Pick<ConnectorPast, 'runs' | 'actions' | 'drift' | 'scopeChanges'>,
   show: EventKind | null,
 ): readonly PastEvent[] {
-  const { runs, actions, drift, scopeChanges } = past;
   const has = (kind: EventKind): boolean => show === null || show === kind;
   const listed = new Set(has('runs') ? runs.map(({ run }) => run) : []);
   // The line of a run names who asked for it.

@@ -42,21 +42,15 @@ export async function copyConnector(request: CopyRequest): Promise<CopyEnd> {
 /** Connectors that the config stores in the sink and that exist there. Throws USAGE if there are none. */
 export async function connectorsHeld(settings: Pick<LocalSettings, 'connectors'>, from: SinkSettings) {
   const own = [...settings.connectors.values()].filter(({ sink }) => sink.name === from.name);
-  const held = own.length === 0 ? new Set() : await heldConnectors(from);
-  const connectors = own.filter(({ name }) => held.has(name));
+  await using history = own.length === 0 ? null : await openExistingHistory(from);
+  const held = ((await history?.overview()) ?? []).filter(({ identity }) => identity !== null);
+  const connectors = own.filter(({ name }) => held.some(({ connector }) => connector === name));
   if (connectors.length > 0) return connectors;
   throw usage(
     own.length === 0
       ? `No connector of the config has "sink: ${from.name}"; name the connectors to copy.`
       : `Sink ${from.name} holds none of the config's connectors yet; there is nothing to copy.`,
   );
-}
-
-/** Connectors that a sink holds whole; none where there is no sink. */
-async function heldConnectors(sink: SinkSettings): Promise<ReadonlySet<ConnectorName>> {
-  await using history = await openExistingHistory(sink);
-  const held = (await history?.overview()) ?? [];
-  return new Set(held.flatMap(({ connector, identity }) => (identity === null ? [] : [connector])));
 }
 
 /**

@@ -141,7 +141,15 @@ async function openConfig(options: ServeConfigOptions, onOpened: OnOpened, close
       // The newer config checks by its own limits.
       looking.stop();
       try {
-        await worker.drain((job) => isGone(job, newer));
+        await worker.drain((job) => {
+          const subject = subjectOf(job);
+          if (subject === null) return false;
+          const isKept =
+            'connector' in subject
+              ? newer.connectors.has(subject.connector)
+              : newer.publish.has(subject.target);
+          return !isKept;
+        });
       } finally {
         await close();
       }
@@ -163,12 +171,6 @@ function lookEachMinute({ notifier, settings }: App, connectors: readonly Connec
   };
   if (settings.notify.size > 0) void look();
   return { stop: () => over.abort() };
-}
-
-function isGone(job: unknown, { connectors, publish }: WorkerSettings): boolean {
-  const subject = subjectOf(job);
-  if (subject === null) return false;
-  return 'connector' in subject ? !connectors.has(subject.connector) : !publish.has(subject.target);
 }
 
 /** The current state, for a scrape. Rejects where a sink or the queue cannot be read. */
@@ -310,7 +312,12 @@ async function openAll(options: ScheduledRunsOptions, onOpened: OnOpened) {
   let served: ServedConfig | null = null;
   let older: { readonly config: ServedConfig; readonly over: AbortSignal } | null = null;
   const stopping = new AbortController();
-  const metrics = workerMetrics(options, () => served);
+  const metrics = openMetrics({
+    version: programVersion(),
+    clock,
+    sample: async () => (await served?.sample()) ?? { connectors: [], depth: [], isRedisUp: false },
+    connectorSeries: options.settings.http.connectorSeries,
+  });
   const slots = openRunSlots(maxRuns);
   const tellError = gateErrors(log, clock);
   const serve = (config: WorkerConfig, beforeJobs: (opened: OpenedConfig) => Promise<void>) =>
@@ -408,15 +415,6 @@ async function openAll(options: ScheduledRunsOptions, onOpened: OnOpened) {
         .finally(() => over.abort());
     },
   };
-}
-
-function workerMetrics({ settings, clock }: ScheduledRunsOptions, served: () => ServedConfig | null) {
-  return openMetrics({
-    version: programVersion(),
-    clock,
-    sample: async () => (await served()?.sample()) ?? { connectors: [], depth: [], isRedisUp: false },
-    connectorSeries: settings.http.connectorSeries,
-  });
 }
 
 /** How long a reload waits for runs of the config before the newest. */

@@ -212,13 +212,12 @@ async function firstTime({ ledger, clock }: ReconcileOptions, { connector, sched
  * previous schedule in Redis.
  */
 async function catchUp(
-  options: ReconcileOptions,
+  { queues, ledger, clock, retryDelayMs }: ReconcileOptions,
   sink: ServedSink,
   { connector, schedule }: OfConnector,
   stored: JobSchedulerJson | undefined,
 ): Promise<void> {
   if (schedule.kind !== 'cron' || schedule.missed === 'skip') return;
-  const { queues, ledger, clock, retryDelayMs } = options;
   const last = await ledger.lastRun(connector);
   const nowMs = clock.now();
   // A connector that never ran may be new, with its first slot ahead. Rewriting drops a tick that was due and not

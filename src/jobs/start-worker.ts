@@ -59,9 +59,8 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
 async function work(
   options: WorkerOptions,
   connections: WorkerConnections,
-  ends: Readonly<Record<'stopping' | 'closing', AbortController>>,
+  { stopping, closing }: Readonly<Record<'stopping' | 'closing', AbortController>>,
 ): Promise<RunningWorker> {
-  const { stopping, closing } = ends;
   const signals = { stopping: stopping.signal, closing: closing.signal };
   const { context, backoff, holds, served } = openContext(options, connections, signals);
   const { log, clock, onError, concurrency } = context;

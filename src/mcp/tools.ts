@@ -623,8 +623,7 @@ export const search = tool({
     fields: fieldsInput,
     cursor: optionalText(10_000, 'to go on: from "next" of the answer before'),
   }),
-  run: async ({ shown, searches }, given, signal) => {
-    const { entity, filter, sort, limit = 20, fields, cursor } = given;
+  run: async ({ shown, searches }, { entity, filter, sort, limit = 20, fields, cursor }, signal) => {
     const found = shown.named(entity);
     const query = {
       // `as`: it came as JSON.

@@ -91,7 +91,10 @@ export function openReceivers(allowHosts: readonly string[], clock: Clock) {
   const transport = openUpstreamTransport({ allowHosts, limits: { maxErrorBytes: 1_024 } });
   return {
     webhook: async (channel: Webhook, notice: Notice, signal: AbortSignal): Promise<Sent> => {
-      const body = bodyOf(channel, notice);
+      const forSlack = (text: string): string =>
+        text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+      const slack = { text: `*${forSlack(notice.title)}*\n${forSlack(notice.text)}` };
+      const body = JSON.stringify(channel.format === 'json' ? notice : slack);
       const time = String(Math.floor(clock.now() / 1_000));
       const headers = {
         'content-type': 'application/json',
@@ -112,17 +115,6 @@ export function openReceivers(allowHosts: readonly string[], clock: Clock) {
 /** Signs as the Standard Webhooks specification requires: the id, the time in seconds and the body. */
 function signatureOf(secret: Secret, signed: string): string {
   return `v1,${createHmac('sha256', secret.reveal()).update(signed).digest('base64')}`;
-}
-
-function bodyOf({ format }: Webhook, notice: Notice): string {
-  if (format === 'json') return JSON.stringify(notice);
-  const { title, text } = notice;
-  return JSON.stringify({ text: `*${slackText(title)}*\n${slackText(text)}` });
-}
-
-/** Nothing in it is a link, a mention or a command. */
-function slackText(text: string): string {
-  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }
 
 interface Call {

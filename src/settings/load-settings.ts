@@ -39,10 +39,7 @@ export function loadSettings(options: LoadSettingsOptions): Settings {
 }
 
 /** Adds parts to the settings. Throws `ProblemsError` CONFIG_INVALID with everything that is missing in these parts. */
-export function withParts<Name extends PartName>(
-  settings: LocalSettings,
-  ...names: readonly Name[]
-): SettingsWith<NoInfer<Name>> {
+export function withParts<Name extends PartName>(settings: LocalSettings, ...names: readonly Name[]) {
   throwMissing(settings, (at) => names.some((name) => isOf(name, at)));
   const { api, ...others } = settings.parts;
   if (api === null && names.some((name) => name === 'api')) throw usage(needsApi);
@@ -104,7 +101,11 @@ export function readSettings(options: LoadSettingsOptions): LocalSettings {
     if (!reported.has(placeOfProblem(found))) problems.push(found);
   };
   const refuse = (): never => {
-    throw new ProblemsError('CONFIG_INVALID', eachOnce([...problems, ...missing]));
+    // A mistake in `defaults` is found in every connector, and reported once.
+    const each = new Map(
+      [...problems, ...missing].map((one) => [`${placeOfProblem(one)}\n${one.message}`, one]),
+    );
+    throw new ProblemsError('CONFIG_INVALID', [...each.values()]);
   };
   const shape = parseShape(settingsFile, config.data, config, (at) => !config.isFromOutside(at));
   for (const found of shape.problems) add(found);
@@ -214,11 +215,6 @@ function checkTokens({ token, tokens }: SettingsFile['http'], note: Note): void 
 
 function placeOfProblem({ file, path: at }: Problem): string {
   return `${file}\n${at}`;
-}
-
-/** Reports a mistake in `defaults` once, although it is found in every connector. */
-function eachOnce(problems: readonly Problem[]): readonly Problem[] {
-  return [...new Map(problems.map((one) => [`${placeOfProblem(one)}\n${one.message}`, one])).values()];
 }
 
 /**

@@ -9,7 +9,7 @@ import {
 } from '../../app/backfill.ts';
 import { openSharingApp } from '../../app/open-app.ts';
 import { checkNotPaused, openQueuesOf, sinkIdOf } from '../../app/reach-queues.ts';
-import { instant, type Clock, timeMs } from '../../core/clock.ts';
+import { instant, timeMs } from '../../core/clock.ts';
 import { addCounts, noCounts } from '../../core/records.ts';
 import { usage } from '../../core/errors.ts';
 import { type BackfillPlan, windowText } from '../../engine/plan-run.ts';
@@ -50,9 +50,13 @@ Examples:
     const settings = await context.settings();
     logLevel(context.env);
     const connector = connectorNamed(settings, name);
+    // The day's start, so that the same command means the same all day, and resumes an earlier one; syncs read newer
+    // records.
+    const today = context.clock.now() - (context.clock.now() % 86_400_000);
     const request = {
       entities: requestedEntities(connector, flags.select),
-      ...spanOf(flags.since, flags.until, context.clock),
+      since: instant(timeOf('--since', flags.since)),
+      until: instant(flags.until === undefined ? today : timeOf('--until', flags.until)),
       window: flags.window,
     };
     const plan = plannedBackfill(connector, request);
@@ -153,16 +157,6 @@ function totalText(reports: readonly RunReport[]): string {
   return `total: ${[counted(reports.length, 'window'), ...parts, counted(calls, 'call')].join(', ')}`;
 }
 
-function spanOf(since: string, until: string | undefined, clock: Clock) {
-  // The day's start, so that the same command means the same all day, and resumes an earlier one; syncs read newer
-  // records.
-  const today = clock.now() - (clock.now() % 86_400_000);
-  return {
-    since: instant(timeOf('--since', since)),
-    until: instant(until === undefined ? today : timeOf('--until', until)),
-  };
-}
-
 function timeOf(option: string, text: string): number {
   const ms = timeMs(text);
   if (ms !== null) return Math.floor(ms / 1000) * 1000;
@@ -174,12 +168,11 @@ const maxRequestChars = 3000;
 
 /** Throws QUEUE_UNAVAILABLE within two seconds, USAGE if no worker would take it; nothing is queued in these cases. */
 async function queueBackfill(
-  context: CommandContext,
+  { terminal, program }: CommandContext,
   settings: LocalSettings,
   connector: ConnectorSettings,
   request: AskedBackfill,
 ): Promise<ExitCode> {
-  const { terminal, program } = context;
   const { name, sink } = connector;
   await checkNotPaused([connector], program);
   if (JSON.stringify(request).length > maxRequestChars) {

@@ -99,15 +99,10 @@ async function readCredentials(context: CommandContext, file: string | null, def
   if (!read.ok) throw usage(`--credentials-file: ${read.why}.`);
   const credentials = parse(read.value, from);
   for (const secret of textsIn(credentials)) context.scrubber.register(new Secret(secret));
-  if (definition !== null) checkCredentials(definition, credentials, from);
-  return credentials;
-}
-
-function checkCredentials(definition: Definition, credentials: JsonObject, from: string): void {
-  const problems = credentialProblems(definition, credentials);
-  if (problems.length === 0) return;
+  const problems = definition === null ? [] : credentialProblems(definition, credentials);
+  if (problems.length === 0) return credentials;
   const texts = problems.map(({ field, message }) => (field === null ? message : `${field}: ${message}`));
-  const { credentials: ways } = definition;
+  const ways = definition?.credentials ?? [];
   const others = ways.length === 1 ? '' : ` Ways to sign in: ${ways.map(shapeText).join(' or ')}.`;
   throw usage(`The credentials in ${from} cannot be used. ${texts.join(' ')}${others}`);
 }

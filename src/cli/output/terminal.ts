@@ -93,7 +93,9 @@ export function openTerminal({ stdout, stderr, env, scrubber, isJson }: Terminal
     addLine: (line: string): void => toErr(`${line}\n`),
     redraw: (lines: readonly string[]): void => {
       // One write: with two, the empty screen in between would flicker.
-      const shown = within(lines, stderr.rows ?? Infinity);
+      // The first line and the last ones: the cursor cannot move back to lines that have scrolled off the screen.
+      const room = Math.max(2, (stderr.rows ?? Infinity) - 1);
+      const shown = lines.length <= room ? lines : [...lines.slice(0, 1), ...lines.slice(1 - room)];
       const drawing = eraser() + text(shown);
       if (drawing !== '') toErr(drawing);
       drawn = shown.length;
@@ -109,12 +111,6 @@ export function openTerminal({ stdout, stderr, env, scrubber, isJson }: Terminal
 
 function text(lines: readonly string[]): string {
   return lines.map((line) => `${line}\n`).join('');
-}
-
-/** Keeps the first line and the last ones: the cursor cannot move back to lines that have scrolled off the screen. */
-function within(lines: readonly string[], rows: number): readonly string[] {
-  const room = Math.max(2, rows - 1);
-  return lines.length <= room ? lines : [...lines.slice(0, 1), ...lines.slice(1 - room)];
 }
 
 /** Writes nothing more to an output after its first error. A reader that closes it (`| head`) is no failure. */

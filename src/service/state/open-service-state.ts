@@ -31,8 +31,7 @@ export type ServiceState = ReturnType<typeof openServiceState>;
  * for a file of another program, of a newer version, or with credentials that were sealed with another key, and
  * SINK_FAILED where it cannot be read or written.
  */
-export function openServiceState(options: ServiceStateOptions) {
-  const { folder, key, clock, isShared = false, ...tokens } = options;
+export function openServiceState({ folder, key, clock, isShared = false, ...tokens }: ServiceStateOptions) {
   const file = openStateFile(folder, isShared);
   try {
     const connectors = createConnectors(file, openServiceSealer(key), clock);
@@ -322,8 +321,7 @@ const tokenBytes = 32;
  * application tokens are kept in memory and end with the process. Issuing throws `ApiError` 429 to an application that
  * asks too often.
  */
-export function createTokens(file: StateFile, options: TokenOptions) {
-  const { ask, run, write } = file;
+export function createTokens({ ask, run, write }: StateFile, options: TokenOptions) {
   const { clock, maxTokens } = options;
   const checkRate = createRateLimit(options.tokensPerSecond, clock);
   const unstored = createUnstoredTokens(maxTokens);

@@ -67,7 +67,8 @@ const tellEveryMs = 2_000;
 
 async function sync(job: StoreJob) {
   const { file, origin } = job;
-  const clock = clockFrom(job.nowMs);
+  const startedMs = performance.now();
+  const clock = { ...systemClock, now: () => Math.floor(job.nowMs + performance.now() - startedMs) };
   const definition = storeDefinition(job.definition);
   const connectorId = checkedId(job.connectorId);
   // Derived data: records that a power loss takes are read again.
@@ -181,9 +182,3 @@ const transport: HttpTransport = {
   open: () => Promise.reject(new TypeError('a sync of a store downloads nothing')),
   [Symbol.asyncDispose]: () => Promise.resolve(),
 };
-
-/** The service's time, which may be another than the machine's. */
-function clockFrom(nowMs: number): Clock {
-  const startedMs = performance.now();
-  return { ...systemClock, now: () => Math.floor(nowMs + performance.now() - startedMs) };
-}

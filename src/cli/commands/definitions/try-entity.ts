@@ -329,14 +329,13 @@ interface Chosen {
  * Throws USAGE that says what to give.
  */
 function chooseConnector(
-  context: CommandContext,
+  { cwd, env }: CommandContext,
   config: LocalSettings | null,
   definition: Definition,
   name: string | undefined,
   given: Readonly<Record<string, string>>,
   allowHosts: readonly string[],
 ): Chosen {
-  const { cwd, env } = context;
   const own = config ?? readSettings({ file: resolve(cwd, 'no config'), text: '{"sinks":{}}', env });
   const settings = { ...own, allowUpstreamHosts: [...own.allowUpstreamHosts, ...allowHosts] };
   const chosen = (address: ConnectorSettings['address'], entry?: ConnectorSettings): Chosen => {
