@@ -1,6 +1,6 @@
 import { type Clock, instant } from '../core/clock.ts';
 import { hasCode, usage } from '../core/errors.ts';
-import { type EntityName, isConnectorId } from '../core/names.ts';
+import { isConnectorId } from '../core/names.ts';
 import type { ConnectorSettings, SettingsWith } from '../settings/settings.ts';
 import { IdentityChangedError, type IdentityDifference, identityDifferences } from '../sinks/sink-errors.ts';
 import type { StoredIdentity } from '../sinks/lease.ts';
@@ -84,20 +84,6 @@ const tellingRows = 20;
 
 export type Sample = Awaited<ReturnType<typeof sampleConnector>>;
 
-interface SampledEntity {
-  readonly entity: EntityName;
-  /** Records that the address served. */
-  readonly read: number;
-  /** Served records that are stored with the same content, except for volatile fields. */
-  readonly equal: number;
-  /** Served records that are stored with other content. */
-  readonly changed: number;
-  /** Served records that are not stored. */
-  readonly added: number;
-  /** Stored records that were not served. Null if the sample ended before the account did. */
-  readonly missing: number | null;
-}
-
 /**
  * Reads a part of a connector and compares it with the rows in the connector's sink. Throws the errors of
  * `compareAside`.
@@ -110,12 +96,14 @@ export async function sampleConnector(
   const run = { isFull: true, maxCalls: sampleCalls };
   const asked = { globs: { select: [], exclude: [] }, run, onEvent, signal };
   return await compareAside(app, connector, asked, async (report, compare) => {
-    const entities: SampledEntity[] = [];
+    const entities = [];
     for (const name of connector.entities.keys()) {
       const entity = connector.definition.entities.get(name);
       if (entity === undefined) continue;
       const found = await compare(entity.table, 0, recordShape(entity));
+      // Served records: stored with the same content except for volatile fields, with other content, and not stored.
       const [equal, changed, added] = [found.same, found.changed.count, found.missing.count];
+      // Stored records that were not served. Null if the sample ended before the account did.
       const missing = report.outcome === 'ok' ? found.extra.count : null;
       entities.push({ entity: name, read: equal + changed + added, equal, changed, added, missing });
     }

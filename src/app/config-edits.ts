@@ -583,18 +583,14 @@ function removeFiles(files: readonly string[]): void {
   for (const file of files) rmSync(file, { force: true });
 }
 
-interface TypedSecret {
-  readonly field: string;
-  readonly secret: string;
-  /** The name of the file. */
-  readonly file: string;
-}
-
 /**
  * Stores a secret that was typed in a new file of the folder for secrets, for its owner alone. Gives its path. Replaces
  * nothing, and removes a file that it cannot write completely.
  */
-function storeSecret({ field, secret: text, file: name }: TypedSecret, world: EditWorld): string {
+function storeSecret(
+  { field, secret: text, file: name }: Readonly<Record<'field' | 'secret' | 'file', string>>,
+  world: EditWorld,
+) {
   const folder = secretsFolder(world.settings) ?? '';
   if (!world.canType) throw usage(`${field}: ${cannotType}`);
   if (/[\p{Cc}\p{Zl}\p{Zp}]/u.test(text)) throw usage(`${field}: expected a text without line ends.`);

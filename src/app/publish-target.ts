@@ -192,15 +192,7 @@ function newestOf(end: Exclude<PublishEnd, { readonly kind: 'nothing-stored' }>)
 }
 
 /** The state of a target after a purge. */
-interface CleanedTarget {
-  readonly target: string;
-  /** The newest publication: it is all that the target has. Null: nothing was ever published. */
-  readonly publication: number | null;
-  /** Publications and files that were removed. */
-  readonly removed: { readonly publications: number; readonly files: number };
-  /** The reason why it may still hold purged data; null: it does not. */
-  readonly problem: string | null;
-}
+type CleanedTarget = Awaited<ReturnType<typeof finishPurges>>;
 
 /** Result of cleaning a target, in words. */
 export function cleanedText({ target, publication, removed, problem }: CleanedTarget): string {
@@ -211,7 +203,7 @@ export function cleanedText({ target, publication, removed, problem }: CleanedTa
 }
 
 /** A target that could not be cleaned. */
-function notCleaned(target: string, problem: string): CleanedTarget {
+function notCleaned(target: string, problem: string) {
   return { target, publication: null, removed: { publications: 0, files: 0 }, problem };
 }
 
@@ -231,7 +223,7 @@ async function finishPurges(
   target: Target,
   { name, connectors: [first] }: PublishSettings,
   { work, end, ...how }: OpenTarget & { readonly work: readonly PurgeWork[]; readonly end: PublishEnd },
-): Promise<CleanedTarget> {
+) {
   try {
     const { publications, files, waiting } = await target.prune(how.clock.now() + 1, false, true);
     const left = `${counted(waiting.files, 'file')} of a publication that was begun and is not there; the next publication removes what is left of it.`;

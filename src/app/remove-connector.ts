@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import type { ConnectorName } from '../core/names.ts';
 import { usage } from '../core/errors.ts';
 import type { ConnectorSettings, LocalSettings, SinkSettings } from '../settings/settings.ts';
-import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
 import { openExistingHistory, openSink, statusOf } from '../sinks/registry.ts';
 import type { OpenHow } from '../sinks/sink-access.ts';
 import { holderOf } from './run-connector.ts';
@@ -12,19 +11,14 @@ import { type SignedOut, signOut } from './sign-in.ts';
 
 type How = Pick<OpenHow, 'clock'> & { readonly signal: AbortSignal };
 
-/** Data of a connector that a sink stores. */
-export interface StoredConnector {
-  readonly sink: SinkSettings;
-  readonly entities: ConnectorStatus['entities'];
-  /** Runs in the history, a thousand at most. */
-  readonly runs: number;
-}
+/** Data of a connector that a sink stores. `runs`: those in the history, a thousand at most. */
+export type StoredConnector = Awaited<ReturnType<typeof storedConnector>>[number];
 
 const mostRuns = 1_000;
 
 /** Data of the connector, for each sink that stores any. */
 export async function storedConnector(name: ConnectorName, sinks: readonly SinkSettings[]) {
-  const stored: StoredConnector[] = [];
+  const stored = [];
   for (const sink of sinks) {
     await using history = await openExistingHistory(sink);
     if (history === null) continue;

@@ -284,13 +284,6 @@ function reasonOf(error: unknown): string {
   return code === '' || text.includes(code) ? text : `${text} (${code})`;
 }
 
-interface RedisFinding {
-  readonly what: 'redis' | 'redis memory' | 'redis persistence' | 'redis clock';
-  readonly state: 'ok' | 'warning' | 'failed';
-  /** For people: the finding and, if it is not ok, what to do. */
-  readonly detail: string;
-}
-
 const oldest = { major: 6, minor: 2 };
 const maxSkewMs = 5000;
 
@@ -298,10 +291,7 @@ const maxSkewMs = 5000;
  * Checks the Redis of a worker: version, memory policy, persistence, clock. Never throws: a Redis that does not answer
  * is a finding. Each command takes two seconds at most.
  */
-export async function examineRedis(
-  settings: Pick<RedisSettings, 'url' | 'prefix'>,
-  clock: Clock,
-): Promise<readonly RedisFinding[]> {
+export async function examineRedis(settings: Pick<RedisSettings, 'url' | 'prefix'>, clock: Clock) {
   try {
     const connection = await connectRedis(settings, { enableOfflineQueue: false, commandTimeout: 2000 });
     try {
@@ -321,21 +311,20 @@ export async function examineRedis(
     }
   } catch (error) {
     const detail = error instanceof SyncError ? error.message : `INFO or TIME failed: ${reasonOf(error)}`;
-    return [{ what: 'redis', state: 'failed', detail }];
+    return [finding('redis', '', detail, 'failed')];
   }
 }
 
 type Facts = ReadonlyMap<string, string>;
 
-function examineVersion(facts: Facts): RedisFinding {
+function examineVersion(facts: Facts) {
   const version = facts.get('redis_version') ?? 'unknown';
   const [major = 0, minor = 0] = version.split('.').map(Number);
   const isRecent = major > oldest.major || (major === oldest.major && minor >= oldest.minor);
   const problem = isRecent
     ? unsupportedMode(facts)
     : `expected version ${oldest.major}.${oldest.minor} or later, found ${version}; upgrade it`;
-  if (problem !== null) return { what: 'redis', state: 'failed', detail: problem };
-  return { what: 'redis', state: 'ok', detail: `version ${version}` };
+  return finding('redis', `version ${version}`, problem, 'failed');
 }
 
 function unsupportedMode(facts: Facts): string | null {
@@ -344,12 +333,12 @@ function unsupportedMode(facts: Facts): string | null {
   return mode === 'sentinel' ? 'is a Sentinel; name the address of its primary in redis.url' : null;
 }
 
-/** `problem` null: there is none. */
-function finding(what: RedisFinding['what'], good: string, problem: string | null): RedisFinding {
-  return problem === null ? { what, state: 'ok', detail: good } : { what, state: 'warning', detail: problem };
+/** For people; `problem` says what to do, and null: there is none. */
+function finding(what: string, good: string, problem: string | null, bad: 'warning' | 'failed' = 'warning') {
+  return { what, state: problem === null ? ('ok' as const) : bad, detail: problem ?? good };
 }
 
-function examineMemory(facts: Facts): RedisFinding {
+function examineMemory(facts: Facts) {
   const policy = facts.get('maxmemory_policy') ?? 'unknown';
   const limit = facts.get('maxmemory') === '0' ? 'without a limit' : `of ${facts.get('maxmemory_human')}`;
   return finding(
@@ -361,7 +350,7 @@ function examineMemory(facts: Facts): RedisFinding {
   );
 }
 
-function examinePersistence(facts: Facts): RedisFinding {
+function examinePersistence(facts: Facts) {
   const what = 'redis persistence';
   if (facts.get('aof_enabled') !== '1') {
     const problem =
@@ -373,7 +362,7 @@ function examinePersistence(facts: Facts): RedisFinding {
   return finding(what, 'appendonly', hasFailed ? problem : null);
 }
 
-function examineClock(aheadMs: number): RedisFinding {
+function examineClock(aheadMs: number) {
   const skew = `${Math.abs(aheadMs / 1000).toFixed(1)} s ${aheadMs < 0 ? 'behind' : 'ahead of'} this machine's`;
   const problem = `its clock is ${skew}: runs start early or late by that; set the clocks by NTP`;
   return finding('redis clock', skew, Math.abs(aheadMs) > maxSkewMs ? problem : null);

@@ -16,7 +16,6 @@ import {
   scheduledName,
   schedulerId,
   sinksKey,
-  type TickJob,
 } from './open-queue-set.ts';
 import {
   isMadeUpFor,
@@ -108,15 +107,7 @@ interface OfConnector {
 }
 
 /** A schedule as Redis should hold it. */
-interface WantedTick {
-  readonly id: string;
-  /** The name in the result. */
-  readonly name: string;
-  readonly repeat: Omit<RepeatOptions, 'key'>;
-  readonly template: { readonly name: string; readonly data: TickJob; readonly opts: typeof tickOptions };
-  /** Null: of a target. */
-  readonly of: OfConnector | null;
-}
+type WantedTick = Awaited<ReturnType<typeof wantedTicks>>[number];
 
 /** Options of a job that only adds another job. */
 const tickOptions: JobSchedulerTemplateOptions = {
@@ -126,18 +117,19 @@ const tickOptions: JobSchedulerTemplateOptions = {
   removeOnFail: { count: 50 },
 };
 
-async function wantedTicks(options: ReconcileOptions, sink: ServedSink): Promise<readonly WantedTick[]> {
+async function wantedTicks(options: ReconcileOptions, sink: ServedSink) {
   const isPaused = await options.ledger.paused(sink.name);
   const ofConnectors = [...options.connectors.values()].flatMap(({ name, schedule, sink: own }) =>
     schedule === null || own.name !== sink.name || isPaused.has(name)
       ? []
       : [tickOf(sink, { connector: name, schedule })],
   );
-  const ofTargets = scheduledTargets(options.targets, sink).map(({ target, everyMs }): WantedTick => {
+  const ofTargets = scheduledTargets(options.targets, sink).map(({ target, everyMs }) => {
     const name = publicationName(target);
     const data = { sink: sink.id, target };
     const id = publicationSchedulerId(sink.id, target);
-    return { id, name, repeat: { every: everyMs }, template: { name, data, opts: tickOptions }, of: null };
+    const repeat: Omit<RepeatOptions, 'key'> = { every: everyMs };
+    return { id, name, repeat, template: { name, data, opts: tickOptions }, of: null };
   });
   return [...ofConnectors, ...ofTargets];
 }
@@ -146,9 +138,9 @@ async function wantedTicks(options: ReconcileOptions, sink: ServedSink): Promise
  * The name of its jobs contains a fingerprint of the schedule in the settings, whatever form BullMQ stores it in.
  * Jitter and the missed-run rule are applied when the tick fires, so the fingerprint does not include them.
  */
-function tickOf(sink: ServedSink, of: OfConnector): WantedTick {
+function tickOf(sink: ServedSink, of: OfConnector) {
   const { connector, schedule } = of;
-  const repeat =
+  const repeat: Omit<RepeatOptions, 'key'> =
     schedule.kind === 'cron'
       ? { pattern: schedule.pattern, tz: schedule.timezone }
       : { every: schedule.everyMs };

@@ -43,10 +43,7 @@ function callable(definition: Definition): Definition {
 }
 
 /** A connector that the service answers for. */
-export interface LocalConnector {
-  readonly stored: StoredConnector;
-  readonly definition: Definition;
-}
+export type LocalConnector = ReturnType<typeof complete>;
 
 /** See `openLocalConnectors`. */
 export type LocalConnectors = ReturnType<typeof openLocalConnectors>;
@@ -106,7 +103,7 @@ export function openLocalConnectors(parts: Parts) {
   };
 }
 
-function complete({ definitions }: Parts, stored: StoredConnector): LocalConnector {
+function complete({ definitions }: Parts, stored: StoredConnector) {
   // The definitions of a service do not go while it runs.
   const definition = knownDefinition(definitions, stored.definition);
   return { stored, definition: stored.account === null ? definition : callable(definition) };

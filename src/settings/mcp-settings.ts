@@ -25,14 +25,8 @@ export const mcpFile = strictObject({
   sqlPassword: z.string().min(1).optional().meta(secret('Of that role, best as ${file:path} or ${VARIABLE}')),
 });
 
-/** An entity or a field that is hidden from agents. */
-export interface Exclusion {
-  /** Null: every connector. */
-  readonly connector: string | null;
-  readonly entity: string;
-  /** Null: the whole entity. */
-  readonly field: string | null;
-}
+/** An entity or a field that is hidden from agents; `connector` null: every one; `field` null: the whole entity. */
+export type Exclusion = NonNullable<ReturnType<typeof readExclusion>>;
 
 interface Configured {
   readonly definition: Definition;
@@ -72,7 +66,7 @@ export function buildMcp(
 
 const shape = 'expected an entity or a field such as list_members.email_address';
 
-function readExclusion(text: string): Exclusion | null {
+function readExclusion(text: string) {
   const {
     connector = null,
     entity,

@@ -2,7 +2,7 @@ import { withConnectors, type CheckContext, runChecks } from '../../app/setup-ch
 import { printable } from '../../telemetry/format.ts';
 import { showLive } from '../../telemetry/progress.ts';
 import { command, type CommandContext } from '../command.ts';
-import { type ExitCode, exitCodeOfErrorCode, exitCodes, gravestExitCode } from '../output/exit-codes.ts';
+import { exitCodeOfErrorCode, exitCodes, gravestExitCode } from '../output/exit-codes.ts';
 import { showWaits } from '../output/show-run.ts';
 import { marks } from '../output/text-table.ts';
 
@@ -20,7 +20,8 @@ Examples:
     const found = await runChecks(checkContext(context), settings, isDeep, ({ state, what, detail }) =>
       terminal.print(`${marks[state]} ${what}: ${printable(detail)}`),
     );
-    const results = found.map(({ code, ...result }): CheckResult => ({
+    // A warning names a possible later problem and changes no exit code.
+    const results = found.map(({ code, ...result }) => ({
       ...result,
       exitCode: result.state === 'failed' ? exitCodeOfErrorCode(code ?? 'INTERNAL') : exitCodes.ok,
       ...(code === undefined ? {} : { code }),
@@ -29,16 +30,6 @@ Examples:
     return gravestExitCode(results.map(({ exitCode }) => exitCode));
   },
 });
-
-/** One line of `check`. A warning names a possible later problem and changes no exit code. */
-interface CheckResult {
-  readonly what: string;
-  readonly state: 'ok' | 'warning' | 'failed' | 'skipped';
-  readonly detail: string;
-  readonly exitCode: ExitCode;
-  /** The code of a failure: problems of one code are of one kind. */
-  readonly code?: string;
-}
 
 /** Shows waits before retries, and the progress of what may take minutes. */
 function checkContext(context: CommandContext): CheckContext {

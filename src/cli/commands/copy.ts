@@ -106,7 +106,7 @@ async function copyShown(
   });
 }
 
-const marksOf = (connector: string) => ({ kind: 'copy-error', connector }) as const;
+const marksOf = (connector: string) => ({ kind: 'copy-error', connector });
 
 export interface EndedCopy {
   readonly connector: ConnectorSettings;

@@ -207,7 +207,7 @@ async function ofEachTarget(
   work: (target: PublishSettings, settings: LocalSettings) => Promise<ExitCode>,
 ): Promise<ExitCode> {
   const settings = await context.settings();
-  const marksOf = (target: string) => ({ kind: 'publication-error', target }) as const;
+  const marksOf = (target: string) => ({ kind: 'publication-error', target });
   return await forEachOf(context, chosenTargets(settings, names), marksOf, async (target) => {
     checkTargets(settings, [target]);
     return await work(target, settings);

@@ -322,7 +322,7 @@ function tellDone({ terminal, program }: CommandContext, name: ConnectorName, do
 }
 
 function tellError(context: CommandContext, name: ConnectorName, error: unknown): ExitCode {
-  const marks = { kind: 'run-error', connector: name } as const;
+  const marks = { kind: 'run-error', connector: name };
   return reportFailureOf(context, name, error, marks, pauseText(error, context.clock));
 }
 

@@ -119,12 +119,6 @@ function lead(error: unknown, { code, problems }: ReturnType<typeof errorDocumen
   return error instanceof SyncError ? 'Error: ' : 'Unexpected error: ';
 }
 
-interface FailureMarks {
-  readonly kind?: 'copy-error' | 'publication-error' | 'run-error';
-  readonly connector?: string;
-  readonly target?: string;
-}
-
 /**
  * Reports the failure of one of several connectors or targets, which does not stop the others: the message below its
  * name, or a document with the marks. Returns its exit code.
@@ -133,7 +127,7 @@ export function reportFailureOf(
   { terminal }: { readonly terminal: Terminal },
   name: string,
   error: unknown,
-  marks: FailureMarks,
+  marks: object,
   remark = '',
 ): ExitCode {
   const document = errorDocument(error);
@@ -149,7 +143,7 @@ export function reportFailureOf(
 export async function forEachOf<One extends { readonly name: string }>(
   context: { readonly terminal: Terminal; readonly signal: AbortSignal },
   all: readonly One[],
-  marksOf: (name: string) => FailureMarks,
+  marksOf: (name: string) => object,
   work: (one: One) => Promise<ExitCode | void>,
 ): Promise<ExitCode> {
   const codes: ExitCode[] = [];

@@ -77,13 +77,6 @@ export function showWaits(terminal: Pick<Terminal, 'note'>, isDetailed = false):
 const shownFailures = 10;
 const indent = '  ';
 
-interface RunTextStyle {
-  /** The command that starts this program, for commands in the text. */
-  readonly program?: string;
-  /** Also shows the proofs that listings were read completely. */
-  readonly isVerbose?: boolean;
-}
-
 /**
  * Describes a run for people: one line, a table by entity, how to continue, failures. The table has its full width
  * where `width` is null.
@@ -91,7 +84,10 @@ interface RunTextStyle {
 export function runReportText(
   report: RunReport,
   width: number | null,
-  { program = 'connector-sync', isVerbose = false }: RunTextStyle = {},
+  {
+    program = 'connector-sync',
+    isVerbose = false,
+  }: Partial<Pick<CommandContext, 'program' | 'isVerbose'>> = {},
 ): readonly string[] {
   const { columns, rows } = runTable(report, isVerbose);
   return [
