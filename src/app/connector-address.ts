@@ -51,11 +51,7 @@ export async function checkAddress(
  * The same for calls to the API that belong to no connector: its credentials go to an address that some stored rows
  * came from, as long as any came through an API.
  */
-export async function checkApiAddress({
-  settings,
-  adopts,
-  identityBaseUrl,
-}: Pick<AppOptions, 'settings' | 'adopts' | 'identityBaseUrl'>): Promise<void> {
+export async function checkApiAddress({ settings, adopts, identityBaseUrl }: AppOptions): Promise<void> {
   if (adopts !== undefined) return;
   const given = identityBaseUrl ?? settings.access?.baseUrl ?? '';
   const served = [...settings.connectors.values()].filter(({ address }) => address.kind !== 'direct');

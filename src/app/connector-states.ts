@@ -65,11 +65,7 @@ export function withheldByAgeOf(connector: WithRetention, stored: readonly Withh
 }
 
 /** The states of one sink's connectors, according to its ledger. */
-export interface SinkOverview {
-  /** Null: the sink is not on this machine, or was never used. */
-  readonly id: string | null;
-  readonly connectors: ReadonlyMap<ConnectorName, ConnectorOverview>;
-}
+export type SinkOverview = Readonly<Awaited<ReturnType<typeof readOverview>>>;
 
 /**
  * Opens each sink of these connectors once and reads it in one pass. The result is by sink name. Throws if a sink
@@ -103,10 +99,14 @@ export async function readOverviewsOfReadable(connectors: readonly ConnectorSett
   return { overviews, readable: connectors.filter(({ sink }) => overviews.has(sink.name)), unreadable };
 }
 
-export async function readOverview(sink: SinkSettings): Promise<SinkOverview> {
+export async function readOverview(sink: SinkSettings) {
   await using history = await openExistingHistory(sink);
   const all = (await history?.overview()) ?? [];
-  return { id: history?.sinkId ?? null, connectors: new Map(all.map((one) => [one.connector, one])) };
+  const connectors: ReadonlyMap<ConnectorName, ConnectorOverview> = new Map(
+    all.map((one) => [one.connector, one]),
+  );
+  // Null: the sink is not on this machine, or was never used.
+  return { id: history?.sinkId ?? null, connectors };
 }
 
 /** Null where nothing of the connector was ever stored and it was never paused. */

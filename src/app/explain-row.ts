@@ -40,11 +40,7 @@ interface Known {
   readonly changeValue: Instant | null;
 }
 
-export interface Explanation extends Known {
-  readonly reason: Reason;
-  /** Rows of the entity that a guard keeps until a person decides, this one among them; 0: none, or not this one. */
-  readonly withheld: number;
-}
+export type Explanation = NonNullable<Awaited<ReturnType<typeof explanationIn>>>;
 
 /**
  * Explains from one state of the sink. `explanation` null: the key is not stored; `purged` says then when and by whom
@@ -86,7 +82,7 @@ async function explanationIn(
   { connector, entity, table }: EntityTarget,
   keyText: string,
   mostChars?: number,
-): Promise<Explanation | null> {
+) {
   const { history } = reader;
   await checkCopied(history, connector.name);
   const row = await history.explain(connector.name, table, keyText, mostChars);
@@ -102,7 +98,9 @@ async function explanationIn(
   // A run in progress has no report, and one that could not begin has no entities.
   const judged = runs.map(({ report }) => report?.entities ?? []).find((entities) => entities.length > 0);
   const ofEntity = judged?.find((one) => one.entity === row.missing?.entity);
-  return { ...known, reason: await reasonOf(known, entity.name, history), withheld: ofEntity?.withheld ?? 0 };
+  // Rows of the entity that a guard keeps until a person decides, this one among them; 0: none, or not this one.
+  const withheld = ofEntity?.withheld ?? 0;
+  return { ...known, reason: await reasonOf(known, entity.name, history), withheld };
 }
 
 const mostUnended = 10;

@@ -84,11 +84,7 @@ export async function openRunBudgets({
  * Shares rates with workers and other terminals if the config names a Redis; null if it names none. If Redis cannot be
  * reached, that is reported once, and this process keeps its own pace.
  */
-async function openConfiguredBudgets({
-  settings,
-  note,
-  clock,
-}: Pick<SharingAppOptions, 'settings' | 'note' | 'clock'>) {
+async function openConfiguredBudgets({ settings, note, clock }: SharingAppOptions) {
   if (!settings.redis.isConfigured) return null;
   let isTold = false;
   const tell = (error: Error): void => {

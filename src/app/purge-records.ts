@@ -27,12 +27,7 @@ export interface PurgeTarget extends Pick<EntityTarget, 'name' | 'connector'> {
   readonly entities: readonly EntityTarget[];
 }
 
-export interface ChosenRecords {
-  /** Also has entities without a chosen record. */
-  readonly of: readonly PurgedKeys[];
-  /** Stored entities that the filter does not fit, such as those without its fields. */
-  readonly notAsked: readonly { readonly entity: EntityName; readonly why: string }[];
-}
+export type ChosenRecords = Awaited<ReturnType<typeof chooseRecords>>;
 
 type How = Pick<OpenHow, 'clock' | 'who'> & { readonly signal: AbortSignal };
 
@@ -77,9 +72,11 @@ async function chooseRecords(
   { connector: { name: connector, sink }, entities }: PurgeTarget,
   choice: PurgeChoice,
   signal: AbortSignal,
-): Promise<ChosenRecords> {
+) {
+  /** Also has entities without a chosen record. */
   const chosen: PurgedKeys[] = [];
-  const notAsked: ChosenRecords['notAsked'][number][] = [];
+  /** Stored entities that the filter does not fit, such as those without its fields. */
+  const notAsked: { readonly entity: EntityName; readonly why: string }[] = [];
   await using reader = await openExistingRecords(sink);
   if (reader === null) return { of: chosen, notAsked };
   for (const { name, entity, table: declared, isExploded } of entities) {
@@ -148,10 +145,7 @@ export function folderOf({ name, downloads }: ConnectorSettings, clock: Clock) {
  */
 export async function maskStored(
   connector: ConnectorSettings,
-  {
-    isLook = false,
-    ...how
-  }: Pick<OpenHow, 'clock' | 'who'> & Pick<MaskRequest, 'signal' | 'targets'> & { readonly isLook?: boolean },
+  { isLook = false, ...how }: How & Pick<MaskRequest, 'targets'> & { readonly isLook?: boolean },
 ): Promise<MaskEnd> {
   const { name, masks, definition, sink: settings } = connector;
   if (masks.size === 0) throw usage(`The config has no mask for ${name}, so nothing of it is unmasked.`);

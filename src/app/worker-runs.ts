@@ -59,18 +59,16 @@ export function workerRuns(options: WorkerRunsOptions): RunJob {
   };
 }
 
+type AskedSync = Extract<ConnectorJob, { kind: 'sync' }>;
+
 /** The run of a job records the person who requested it, if there was one. */
-function askedRun({
-  by,
-  allowDeletes = false,
-  isFull = false,
-}: Pick<Extract<ConnectorJob, { kind: 'sync' }>, 'by' | 'allowDeletes' | 'isFull'>): AskedRun {
+function askedRun({ by, allowDeletes = false, isFull = false }: AskedSync): AskedRun {
   if (by === undefined) return {};
   const action = allowDeletes ? 'allow-deletes' : isFull ? 'read-in-full' : 'run-now';
   return { allowDeletes, isFull, act: { action, who: by } };
 }
 
-const nothingLeft = { outcome: 'ok', run: null, error: null, resumeAt: null };
+const nothingLeft = { outcome: 'ok', error: null, resumeAt: null };
 
 /** Makes one run, and logs and counts each of its events. */
 async function loggedRun(

@@ -315,8 +315,7 @@ type Settlement =
 
 /** The end of a run or publication; with an error if it could not be made. */
 export type Ending =
-  | { readonly kind: 'ended'; readonly end: Omit<RunResult, 'run'> }
-  | { readonly kind: 'thrown'; readonly error: unknown };
+  { readonly kind: 'ended'; readonly end: RunResult } | { readonly kind: 'thrown'; readonly error: unknown };
 
 export interface Circumstances {
   /** This worker lost the job's lock. */
@@ -335,7 +334,7 @@ export function settleRun(ending: Ending, circumstances: Circumstances): Settlem
     : settleError(ending.error, circumstances);
 }
 
-function settleEnd(end: Omit<RunResult, 'run'>, circumstances: Circumstances): Settlement {
+function settleEnd(end: RunResult, circumstances: Circumstances): Settlement {
   const { nowMs, busyDelayMs } = circumstances;
   // The sink's queue is held until its file is back; then the run resumes.
   if (end.error?.code === 'SINK_MOVED') return { kind: 'delay', untilMs: nowMs + busyDelayMs, end: 'busy' };

@@ -4,7 +4,7 @@ import PQueue from 'p-queue';
 import type { Clock, Instant } from '../core/clock.ts';
 import type { ErrorCode, Recovery } from '../core/errors.ts';
 import type { OnRunEvent, SinkDepth, WorkerEvent } from '../core/events.ts';
-import type { ConnectorName, RunId } from '../core/names.ts';
+import type { ConnectorName } from '../core/names.ts';
 import type { ConnectorSettings, PublishSettings, Settings } from '../settings/settings.ts';
 import type { ConnectorJob, QueueSet } from './open-queue-set.ts';
 
@@ -12,7 +12,6 @@ import type { ConnectorJob, QueueSet } from './open-queue-set.ts';
 export interface RunResult {
   /** The outcome in the run's report: `ok`, `partial`, `degraded`, `failed`, `interrupted`. */
   readonly outcome: string;
-  readonly run: RunId | null;
   readonly error: { readonly code: ErrorCode; readonly recovery: Recovery } | null;
   /** The service asked for a pause until then; the run ended early and resumes afterwards. */
   readonly resumeAt: Instant | null;

@@ -7,12 +7,7 @@ import { credentialProblems } from '../definitions/params.ts';
 import { keyOfToken } from '../definitions/pagination-file.ts';
 import { ApiError } from '../service/api-error.ts';
 import type { ProvidedConnector, ProviderPage, ProviderRequest, Providers } from '../service/provider.ts';
-import {
-  type ServedConnector,
-  type Service,
-  type ServiceOptions,
-  startService,
-} from '../service/start-service.ts';
+import { type ServedConnector, type ServiceOptions, startService } from '../service/start-service.ts';
 import { upstreamProviders, type UpstreamProvidersOptions } from '../service/upstream-providers.ts';
 import { openLibraryAccount } from './library-sample.ts';
 import { openMailingAccount } from './mailing-sample.ts';
@@ -252,7 +247,7 @@ export async function serveSamples({
   otherwise,
   upstream = null,
   ...options
-}: SampleServiceOptions): Promise<Service> {
+}: SampleServiceOptions) {
   const made = new Map(accounts.map((account) => [account.connectorId, createSampleAccount(account)]));
   const samples = sampleProviders({ accounts: made, otherwise });
   const providers = upstream === null ? samples : samplesOrUpstream(samples, upstreamProviders(upstream));

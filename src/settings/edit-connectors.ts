@@ -18,16 +18,11 @@ interface EditOptions {
   readonly definition?: Definition;
 }
 
-/** A change to one file of the config, checked as a whole and not yet written. */
-export interface ConfigEdit {
-  /** Absolute path. */
-  readonly file: string;
-  /** The current content; null: there is no such file. */
-  readonly before: string | null;
-  readonly after: string;
-  /** The config with this change. */
-  readonly settings: LocalSettings;
-}
+/**
+ * A change to one file of the config, checked as a whole and not yet written: the file's path, its current content
+ * (null: there is no such file) and the next one, and the config with this change.
+ */
+export type ConfigEdit = Readonly<ReturnType<typeof checkedEdit>>;
 
 /** The file for a new connector, and the members that it may omit because of `defaults`. */
 export type ConnectorsPlace = ReturnType<typeof connectorsPlace>;
@@ -205,8 +200,8 @@ function writtenFile({ file, env }: EditOptions, name: string) {
 
 function checkedEdit(
   options: EditOptions,
-  { file, before, after }: Pick<ConfigEdit, 'file' | 'before'> & { readonly after: string | null },
-): ConfigEdit {
+  { file, before, after }: Readonly<Record<'file', string> & Record<'before' | 'after', string | null>>,
+) {
   const text = editable(file, after);
   return { file, before, after: text, settings: readSettings({ ...options, edited: { file, text } }) };
 }

@@ -28,17 +28,13 @@ export const mcpFile = strictObject({
 /** An entity or a field that is hidden from agents; `connector` null: every one; `field` null: the whole entity. */
 export type Exclusion = NonNullable<ReturnType<typeof readExclusion>>;
 
-interface Configured {
-  readonly definition: Definition;
-}
-
 /**
  * Builds the settings of `mcp`. An unknown name is refused, because the entity or field that it was to hide would be
  * shown.
  */
 export function buildMcp(
   { connectors: globs, exclude, sql, sqlUser, sqlPassword }: z.output<typeof mcpFile>,
-  connectors: ReadonlyMap<string, Configured>,
+  connectors: ReadonlyMap<string, { readonly definition: Definition }>,
   named: readonly string[],
   note: Note,
 ) {
@@ -75,7 +71,10 @@ function readExclusion(text: string) {
   return entity === undefined ? null : { connector, entity, field };
 }
 
-function problemOf({ connector, entity, field }: Exclusion, connectors: ReadonlyMap<string, Configured>) {
+function problemOf(
+  { connector, entity, field }: Exclusion,
+  connectors: ReadonlyMap<string, { readonly definition: Definition }>,
+) {
   const chosen = connector === null ? [...connectors.values()] : [connectors.get(connector)];
   const entities = chosen.flatMap((one) => [...(one?.definition.entities.values() ?? [])]);
   const tables = entities.flatMap(({ table, explodedTable, explode }) => [

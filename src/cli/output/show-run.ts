@@ -84,10 +84,7 @@ const indent = '  ';
 export function runReportText(
   report: RunReport,
   width: number | null,
-  {
-    program = 'connector-sync',
-    isVerbose = false,
-  }: Partial<Pick<CommandContext, 'program' | 'isVerbose'>> = {},
+  { program = 'connector-sync', isVerbose = false }: Partial<CommandContext> = {},
 ): readonly string[] {
   const { columns, rows } = runTable(report, isVerbose);
   return [

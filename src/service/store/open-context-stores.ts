@@ -39,11 +39,7 @@ export type Readiness = z.output<typeof readiness>;
 export type StoreStatus = ReturnType<typeof statusOf>;
 
 /** Answer in the form that it has over HTTP. */
-export interface CallAnswer {
-  readonly status: number;
-  readonly text: string;
-  readonly retryAfter: string | null;
-}
+export type CallAnswer = ReturnType<typeof failure>;
 
 /**
  * Answers a `list` or a `get` of a store's sync from the connector's provider: `body` is that of an execute call. Never
@@ -68,7 +64,7 @@ const stores = {
   search: (): Promise<never> => Promise.reject(new TypeError('a sync of a store searches nothing')),
 };
 
-function failure(error: unknown): CallAnswer {
+function failure(error: unknown) {
   if (!(error instanceof ApiError)) {
     // As over HTTP, internals are not disclosed.
     return { status: 500, text: '{"message":"The server failed to answer this request."}', retryAfter: null };

@@ -46,7 +46,7 @@ export function nameOf(text: string): ConnectorName {
   return text;
 }
 
-export const ok: RunResult = { outcome: 'ok', run: null, error: null, resumeAt: null };
+export const ok: RunResult = { outcome: 'ok', error: null, resumeAt: null };
 /** A backfill of one window that ends on this day of January. */
 export function windowUntil(day: number): AskedBackfill {
   const until = `2026-01-0${day}T00:00:00.000Z`;
