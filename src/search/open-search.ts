@@ -1,3 +1,5 @@
+import { createHmac, hash, timingSafeEqual } from 'node:crypto';
+import * as z from 'zod';
 import type { Clock } from '../core/clock.ts';
 import { type JsonObject, type JsonValue, readJson, writeJson } from '../core/json.ts';
 import { within } from '../http/or-aborted.ts';
@@ -44,7 +46,6 @@ import {
   type TableName,
 } from './search-target.ts';
 import { isIndexed, rowsWithPart } from './sqlite-index.ts';
-import { createHmac, hash, timingSafeEqual } from 'node:crypto';
 
 export interface Searching {
   readonly snapshot: Snapshot;
@@ -385,7 +386,7 @@ export async function searchState(
   return { data, meta: { has_more: next !== null, cursor, took_ms: clock.now() - startMs } };
 }
 
-import * as z from 'zod';
+// --- Order: where a row stands among others
 
 /** The order of a search's rows: by the keys in turn, then by row number. */
 export interface OrderRule {
@@ -551,7 +552,7 @@ export function cursorSeal(
   key: Buffer,
   scope: string,
   { filter, sort }: Pick<SearchRequest, 'filter' | 'sort'>,
-): { readonly key: Buffer; readonly query: string } {
+) {
   const query = hash('sha256', writeJson([scope, filter, sort]), 'base64url').slice(0, 22);
   return { key, query };
 }
