@@ -26,12 +26,7 @@ import { windowParams } from '../../../engine/windows.ts';
 import { replaceText } from '../../../files/replace-text.ts';
 import type { SeenExchange } from '../../../http/exchange.ts';
 import { connectorNamed } from '../../../settings/choices.ts';
-import type {
-  ConnectorSettings,
-  LocalSettings,
-  ReadConnector,
-  SettingsWith,
-} from '../../../settings/settings.ts';
+import type { ConnectorSettings, LocalSettings, ReadConnector } from '../../../settings/settings.ts';
 import { walkParams, buildDirect, entryGiven, isDirect } from '../../../settings/connector-settings.ts';
 import { readSettings, withParts } from '../../../settings/load-settings.ts';
 import { count, counted, duration, printable, printableWithin, sizeText } from '../../../telemetry/format.ts';
@@ -319,11 +314,6 @@ function nextDocument(next: TriedStep) {
 const credentialPrefix = 'CONNECTOR_SYNC_CREDENTIAL_';
 const defaultWorkspace = 'default';
 
-interface Chosen {
-  readonly connector: ReadConnector;
-  readonly settings: SettingsWith<'access'>;
-}
-
 /**
  * Chooses the credentials for a trial: those of the named connector, else those of the environment, else the API.
  * Throws USAGE that says what to give.
@@ -335,10 +325,10 @@ function chooseConnector(
   name: string | undefined,
   given: Readonly<Record<string, string>>,
   allowHosts: readonly string[],
-): Chosen {
+) {
   const own = config ?? readSettings({ file: resolve(cwd, 'no config'), text: '{"sinks":{}}', env });
   const settings = { ...own, allowUpstreamHosts: [...own.allowUpstreamHosts, ...allowHosts] };
-  const chosen = (address: ConnectorSettings['address'], entry?: ConnectorSettings): Chosen => {
+  const chosen = (address: ConnectorSettings['address'], entry?: ConnectorSettings) => {
     const isDirect = address.kind === 'direct';
     const masks = entry?.masks ?? masksOfType(settings, definition);
     const given = withSettings(isDirect ? definition : servedDefinition(definition), address);
