@@ -607,7 +607,7 @@ function connectorName(kind: ServiceKind): ConnectorName {
   return name;
 }
 
-const services = repeats('TRIALS', { share: 20, full: 5000 });
+const services = repeats('TRIALS', { share: 10, full: 5000 });
 /** Services that earlier rules got wrong, one for each fault. */
 const hard =
   '83 188 784 994 1062 1279 1571 1882 2408 2518 2802 2813 2863 3109 3263 3273 3303 3503 3598 3698 4103 4210 4298 4799'

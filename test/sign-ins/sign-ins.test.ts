@@ -209,7 +209,7 @@ describe('one renews', () => {
   describe.each(isLong ? (['sqlite', 'postgres'] as const) : (['postgres'] as const))(
     'two processes with one sign-in beside a %s sink',
     (kind) => {
-      const rounds = repeats('KILLS', { share: 6, full: 200 }) / 2;
+      const rounds = repeats('KILLS', { share: 2, full: 200 }) / 2;
       const seed = startSeed();
 
       // Proves promise 10.2

@@ -110,7 +110,7 @@ async function withoutOutline(page: Page): Promise<readonly string[]> {
   return unseen;
 }
 
-const mostStops = 60;
+const mostStops = isLong ? 60 : 20;
 
 const focusedWithoutOutline = `(() => {
   const one = document.activeElement;

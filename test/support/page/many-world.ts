@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import type { Failure } from '../../../src/core/errors.ts';
 import { instant } from '../../../src/core/clock.ts';
+import { knownOrMade } from '../../../src/core/grouped.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../../src/definitions/load-definitions.ts';
 import { cliSecret } from '../cli-world.ts';
 import { openProgram } from '../program.ts';
@@ -108,11 +109,13 @@ function fill(file: string, all: readonly Filled[], nowMs: number): void {
     readonly Row[],
     readonly [Row],
   ];
+  const statements = new Map<string, Database.Statement>();
   const insert = (table: string, row: Row): void => {
     const columns = Object.keys(row);
-    db.prepare(
-      `INSERT INTO ${table} (${columns.map((one) => `"${one}"`).join(', ')}) VALUES (${columns.map((one) => `@${one}`).join(', ')})`,
-    ).run(row);
+    const names = columns.map((one) => `"${one}"`).join(', ');
+    const values = columns.map((one) => `@${one}`).join(', ');
+    const sql = `INSERT INTO ${table} (${names}) VALUES (${values})`;
+    knownOrMade(statements, sql, () => db.prepare(sql)).run(row);
   };
   const random = seededRandom(5);
   let number = Number(run['number']);
