@@ -135,7 +135,7 @@ export async function addTo(context: CommandContext, given: AddFlags, ask: Ask |
   const shown = [edit, ...written].map(({ file }) => relative(cwd, file) || file);
   terminal.print(`Added ${name} to ${shown.join(', and wrote ')}.`);
   const code = trial === null ? exitCodes.ok : await syncFirst(context, [name]);
-  const advice = adviceOf(left, findings, source?.file ?? null, context);
+  const advice = adviceOf(left, findings, relative(cwd, source?.file ?? ''), program);
   terminal.print(...advice, ...next.map((one) => `Next: ${program} ${one}`));
   return gravestExitCode([code, advice.length > 0 ? exitCodes.degraded : exitCodes.ok]);
 }
@@ -254,7 +254,13 @@ async function sourceOf(
   const { text, missing } = isOwn ? { text: read, missing: [] } : await converted(context, given, path, ask);
   const { definition, problems } = parseDefinition(given, text);
   if (definition === null) throw new ProblemsError('DEFINITION_INVALID', problems);
-  const { name } = definition;
+  const { name, todos, entities } = definition;
+  if (todos.some(({ entity }) => entity === null) || leftOut(definition).size === entities.size) {
+    const open = todos.map(({ text: todo }) => todo);
+    throw usage(
+      `The file leaves open: ${firstNames(open, 3)}. Write a definition with "definitions import", answer that in it, and give it to --from.`,
+    );
+  }
   if (isOwn && folders.includes(dirname(given)))
     return { definition, text, file: given, before: text, missing };
   const file = join(folders[0] ?? join(dirname(configFile(context)), 'definitions'), `${name}.yaml`);
@@ -420,26 +426,23 @@ function leftOut(definition: Definition | undefined, wrong: LeftOut = new Map())
   return left;
 }
 
+/** Entities that a person has to look at, each with what to do. */
 function adviceOf(
   left: LeftOut,
   findings: readonly (Finding & { readonly entity: string })[],
-  path: string | null,
-  { cwd, program }: CommandContext,
+  file: string,
+  program: string,
 ): readonly string[] {
-  const file = path === null ? '' : relative(cwd, path);
-  const open = grouped(
-    findings.filter(({ entity, verdict }) => verdict === 'open' && !left.has(entity)),
-    ({ entity }) => entity,
-  );
+  const open = findings.filter(({ entity, verdict }) => verdict === 'open' && !left.has(entity));
+  const unproven = [...grouped(open, ({ entity }) => entity)].map(([entity, list]) => {
+    const guesses = list.map(({ guess }) => guess).join(', ');
+    return `! ${entity}: not proven: ${guesses}. If you know that it is right, write below it: accept: [${guesses}]`;
+  });
+  const again = `  With more records, test it again: ${program} definitions try ${file} <entity> --prove`;
   return [
-    ...[...left].map(
-      ([entity, why]) =>
-        `! ${entity} is left out: ${printable(why)}. Correct it in ${file}, then take ${entity} out of exclude in the config.`,
-    ),
-    ...[...open].map(([entity, list]) => {
-      const guesses = list.map(({ guess }) => guess).join(', ');
-      return `! ${entity} is not proven: ${guesses}. Test it with "${program} definitions try ${file} ${entity} --prove" when it has more records; or, if you know it, write below ${entity}: accept: [${guesses}]`;
-    }),
+    ...[...left].map(([entity, why]) => `! ${entity}: left out (exclude in the config): ${printable(why)}`),
+    ...unproven,
+    ...(unproven.length === 0 ? [] : [again]),
   ];
 }
 
