@@ -288,12 +288,10 @@ export const editActs = {
 };
 
 /**
- * Checks a new connector in this file of the config. Throws as `addedConnector`, also for values that are missing here.
+ * Checks a new connector in this file of the config. Throws as `addedConnector`.
  */
 function plannedConnector(world: EditWorld, file: string, added: Parameters<typeof addedConnector>[2]) {
   const edit = plannedEdit(world, addedConnector(editingOf(world), file, added));
-  const missing = edit.settings.missing.filter((one) => one.path.startsWith(`connectors.${added.name}.`));
-  if (missing.length > 0) throw new ProblemsError('CONFIG_INVALID', missing);
   return { edit, connector: connectorNamed(edit.settings, added.name) };
 }
 

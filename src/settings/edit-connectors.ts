@@ -1,5 +1,6 @@
 import path from 'node:path';
 import { usage } from '../core/errors.ts';
+import { ProblemsError } from '../core/problems.ts';
 import type { Definition } from '../definitions/definition.ts';
 import { withoutYamlEntry, withYamlEntry, withYamlList, withYamlMember } from '../definitions/edit-yaml.ts';
 import { readText } from '../definitions/read-yaml.ts';
@@ -68,8 +69,8 @@ export function writtenPlaces({ file, env, text }: EditOptions) {
 }
 
 /**
- * Adds a connector to the config. Throws `ProblemsError` CONFIG_INVALID with the problems of the result, USAGE where
- * the file cannot be edited.
+ * Adds a connector to the config. Throws `ProblemsError` CONFIG_INVALID with the problems of the result and the values
+ * of the connector that are missing here, USAGE where the file cannot be edited.
  */
 export function addedConnector(
   options: EditOptions,
@@ -80,6 +81,8 @@ export function addedConnector(
   const text = before ?? (file === options.file ? options.text : undefined) ?? '';
   const after = withYamlEntry(text, 'connectors', name, entry);
   const edit = checkedEdit(options, { file, before, after });
+  const missing = edit.settings.missing.filter(({ path: at }) => at.startsWith(`connectors.${name}.`));
+  if (missing.length > 0) throw new ProblemsError('CONFIG_INVALID', missing);
   if (edit.settings.connectors.size > readSettings(options).connectors.size) return edit;
   throw usage(
     `--file: no line of "connectors:" in ${options.file} stands for ${file}. Add one, or choose another file.`,

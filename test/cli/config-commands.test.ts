@@ -176,7 +176,7 @@ describe('init --direct', () => {
   it('names the services that can be read so', async () => {
     const refused = await callCli(['init', '--direct', 'library'], { cwd: folder });
     expect(refused.code).toBe(2);
-    expect(refused.stderr).toMatch(/email-marketing or Mailchimp, .*stripe, .*workspace-notes or Notion/);
+    expect(refused.stderr).toMatch(/email-marketing or Mailchimp, .*stripe.*, .*workspace-notes or Notion/);
     const both = ['init', '--direct', 'notion', '--base-url', 'https://api.example.com'];
     expect((await callCli(both, { cwd: folder })).code).toBe(2);
   });

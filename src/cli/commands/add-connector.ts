@@ -1,4 +1,4 @@
-import { existsSync, rmdirSync, rmSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { SyncError, usage } from '../../core/errors.ts';
 import { type ConnectorName, isConnectorName } from '../../core/names.ts';
@@ -11,8 +11,6 @@ import { parseDefinition } from '../../definitions/load-definitions.ts';
 import { readText } from '../../definitions/read-yaml.ts';
 import { firstNames } from '../../definitions/suggest-name.ts';
 import type { Finding } from '../../engine/prove-entity.ts';
-import { createPrivateDirectory } from '../../files/private-file.ts';
-import { replaceText } from '../../files/replace-text.ts';
 import { connectorNamed } from '../../settings/choices.ts';
 import { entryGiven } from '../../settings/connector-settings.ts';
 import {
@@ -35,8 +33,7 @@ import { withDotEnv } from '../environment.ts';
 import { configFile } from '../load-config.ts';
 import { exitCodes, type ExitCode, gravestExitCode } from '../output/exit-codes.ts';
 import { marks } from '../output/text-table.ts';
-import { unwritable } from '../output/write-files.ts';
-import { checkedHere, reloadCommands } from './connector-edits.ts';
+import { checkedHere, type FileEdit, reloadCommands, writeEdits } from './connector-edits.ts';
 import { definitionFrom } from './definitions/show-definition.ts';
 
 const options = {
@@ -113,8 +110,6 @@ export async function addTo(context: CommandContext, given: AddFlags, ask: Ask |
     return checkedHere(context, () => {
       const options = { ...config, env, ...(definition && { definition }) };
       const edit = addedConnector(options, place.file, { name, entry });
-      const missing = edit.settings.missing.filter(({ path }) => path.startsWith(`connectors.${name}.`));
-      if (missing.length > 0) throw new ProblemsError('CONFIG_INVALID', missing);
       return { ...edit, entry, connector: connectorNamed(edit.settings, name) };
     });
   };
@@ -125,14 +120,14 @@ export async function addTo(context: CommandContext, given: AddFlags, ask: Ask |
   context.signal.throwIfAborted();
   const left = leftOut(trial?.definition ?? source?.definition, trial?.wrong);
   const edit = trial === null ? first : plan(trial.definition, left);
-  const written = source === null ? [] : definitionEdits({ ...source, ...trial });
-  writeTogether(context, [...written, ...configEdits(context, edit, place, written[0])]);
+  const edits = source === null ? [edit] : editsOf(context, edit, place, { ...source, ...trial });
+  writeEdits(context, edits);
   const workers = schedule === null ? null : await reloadCommands(edit.settings);
   const next = [...(isLater ? [`login ${name}`] : []), ...(workers ?? [`sync ${name}`])];
   const { entry } = edit;
   const findings = trial?.findings ?? [];
   terminal.printJson({ connector: name, file: edit.file, entry, left, findings, next });
-  const shown = [edit, ...written].map(({ file }) => relative(cwd, file) || file);
+  const shown = edits.toReversed().map(({ file }) => relative(cwd, file) || file);
   terminal.print(`Added ${name} to ${shown.join(', and wrote ')}.`);
   const code = trial === null ? exitCodes.ok : await syncFirst(context, [name]);
   const advice = adviceOf(left, findings, relative(cwd, source?.file ?? ''), program);
@@ -446,50 +441,20 @@ function adviceOf(
   ];
 }
 
-// --- Files: all of them, or none
-
-type FileEdit = Pick<ConfigEdit, 'file' | 'before' | 'after'>;
-
-function definitionEdits({
-  file,
-  before,
-  text,
-}: Pick<Source, 'file' | 'before' | 'text'>): readonly FileEdit[] {
-  return file === null || text === before ? [] : [{ file, before, after: text }];
-}
-
-/** The edit of the config; the first definition of one also names its folder there. */
-function configEdits(context: CommandContext, edit: ConfigEdit, place: ConnectorsPlace, first?: FileEdit) {
-  if (first === undefined || place.folders.length > 0) return [edit];
+/** The definition and the config to write; the first definition of a config also names its folder there. */
+function editsOf(
+  context: CommandContext,
+  edit: ConfigEdit,
+  { folders }: ConnectorsPlace,
+  { file, before, text }: Pick<Source, 'file' | 'before' | 'text'>,
+): readonly FileEdit[] {
+  if (file === null || text === before) return [edit];
+  const own = { file, before, after: text };
+  if (folders.length > 0) return [own, edit];
   const config = configFile(context);
-  const folder = dirname(first.file);
-  if (edit.file === config) return [{ ...edit, after: withDefinitionsFolder(config, edit.after, folder) }];
+  const after = withDefinitionsFolder(config, edit.after, dirname(file));
+  if (edit.file === config) return [own, { ...edit, after }];
   throw usage(`Name a folder below "definitions:" in ${config} first: the connectors are in another file.`);
-}
-
-function writeTogether(context: CommandContext, edits: readonly FileEdit[]): void {
-  const config = configFile(context);
-  const like = existsSync(config) ? config : null;
-  const nowMs = context.clock.now();
-  const undo: (() => void)[] = [];
-  try {
-    for (const { file, before, after } of edits) {
-      const folder = dirname(file);
-      if (!existsSync(folder)) undo.unshift(() => rmdirSync(folder));
-      createPrivateDirectory(folder);
-      replaceText({ file, before, after, like, nowMs });
-      if (before === null) undo.unshift(() => rmSync(file));
-      else undo.unshift(() => replaceText({ file, before: after, after: before, like, nowMs }));
-    }
-    readSettings({ file: config, env: context.env });
-  } catch (error) {
-    for (const one of undo) one();
-    throw unwritable(
-      edits.at(-1)?.file ?? config,
-      error,
-      'Nothing was changed. Edit it where it can be written.',
-    );
-  }
 }
 
 /** Syncs for a minute at most; another sync resumes. */

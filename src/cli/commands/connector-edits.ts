@@ -1,4 +1,5 @@
-import { relative, resolve } from 'node:path';
+import { existsSync, rmdirSync, rmSync } from 'node:fs';
+import { dirname, relative, resolve } from 'node:path';
 import { reachQueues } from '../../app/reach-queues.ts';
 import { removeStored, storedConnector, type StoredConnector } from '../../app/remove-connector.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
@@ -9,10 +10,12 @@ import { usage } from '../../core/errors.ts';
 import { credentialProblems, shapeText } from '../../definitions/params.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import { suggestName } from '../../definitions/suggest-name.ts';
+import { createPrivateDirectory } from '../../files/private-file.ts';
 import { replaceText } from '../../files/replace-text.ts';
 import { connectorNamed, targetsOfConnector } from '../../settings/choices.ts';
 import type { ConnectorSettings, LocalSettings } from '../../settings/settings.ts';
 import { type ConfigEdit, freeName, removedConnector } from '../../settings/edit-connectors.ts';
+import { readSettings } from '../../settings/load-settings.ts';
 import { readSecretFile } from '../../settings/config-files.ts';
 import { openAdministration } from '../../source/api/open-api-client.ts';
 import { counted, printable, sizeText } from '../../telemetry/format.ts';
@@ -165,11 +168,31 @@ export function checkedHere<Edit extends ConfigEdit>(
   }
 }
 
-function writeEdit(context: CommandContext, { file, before, after }: ConfigEdit): void {
+export type FileEdit = Pick<ConfigEdit, 'file' | 'before' | 'after'>;
+
+/** Writes all of these files, or leaves everything as it was. */
+export function writeEdits(context: CommandContext, edits: readonly FileEdit[]): void {
+  const config = configFile(context);
+  const like = existsSync(config) ? config : null;
+  const nowMs = context.clock.now();
+  const undo: (() => void)[] = [];
   try {
-    replaceText({ file, before, after, like: configFile(context), nowMs: context.clock.now() });
+    for (const { file, before, after } of edits) {
+      const folder = dirname(file);
+      if (!existsSync(folder)) undo.unshift(() => rmdirSync(folder));
+      createPrivateDirectory(folder);
+      replaceText({ file, before, after, like, nowMs });
+      if (before === null) undo.unshift(() => rmSync(file));
+      else undo.unshift(() => replaceText({ file, before: after, after: before, like, nowMs }));
+    }
+    readSettings({ file: config, env: context.env });
   } catch (error) {
-    throw unwritable(file, error, 'Nothing was changed. Edit it where it can be written.');
+    for (const one of undo) one();
+    throw unwritable(
+      edits.at(-1)?.file ?? config,
+      error,
+      'Nothing was changed. Edit it where it can be written.',
+    );
   }
 }
 
@@ -211,7 +234,7 @@ Examples:
     if (!flags.data) {
       const { name, sink } = connectorNamed(settings, text);
       if (edit === null) throw new TypeError(`${name} is in the config and has no place there`);
-      writeEdit(context, edit);
+      writeEdits(context, [edit]);
       const next = (await reloadCommands(edit.settings)) ?? [];
       context.terminal.printJson({ connector: name, file: edit.file, sink: sink.name, next });
       context.terminal.print(
@@ -251,7 +274,7 @@ async function remove(context: CommandContext, leaving: Leaving): Promise<void> 
   const next: string[] = [];
   const endInConfig = async (): Promise<void> => {
     if (edit === null) return;
-    writeEdit(context, edit);
+    writeEdits(context, [edit]);
     next.push(...(await reloaded(context, edit.settings)));
   };
   for (const { sink } of stored) {

@@ -4,11 +4,7 @@ import { usage } from '../../core/errors.ts';
 import { isLoopbackHost } from '../../http/guard-address.ts';
 import { shapeText } from '../../definitions/params.ts';
 import type { CredentialShape, Definition } from '../../definitions/definition.ts';
-import {
-  builtInDefinitionsFolder,
-  loadDefinition,
-  loadDefinitions,
-} from '../../definitions/load-definitions.ts';
+import { builtInDefinitionsFolder, loadDefinitions } from '../../definitions/load-definitions.ts';
 import { usualVariable } from '../../settings/edit-connectors.ts';
 import { readSettings, withParts } from '../../settings/load-settings.ts';
 import { isSharedSink } from '../../settings/sink-settings.ts';
@@ -19,6 +15,7 @@ import { configFile, registerSecrets } from '../load-config.ts';
 import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
 import { openPatientApp } from '../output/show-run.ts';
 import { writePrivateFile } from '../output/write-files.ts';
+import { definitionFrom } from './definitions/show-definition.ts';
 import { addTo, noFlags, syncFirst } from './add-connector.ts';
 
 const options = {
@@ -248,24 +245,14 @@ const usualNames: ReadonlyMap<string, string> = new Map([
 /** Whether the name is that of a definition file, and not of a type. */
 const isFile = (name: string): boolean => /\.ya?ml$/.test(name);
 
-/** `names`: types, their aliases, or definition files. Throws USAGE with the types that can be read directly. */
+/** `names`: types, their aliases, or definition files. Throws USAGE for one that cannot be read directly. */
 function directConnectors(names: readonly string[], cwd: string) {
-  const definitions = [...loadDefinitions([builtInDefinitionsFolder]).values()];
-  const readable = definitions.filter(({ upstream }) => upstream !== null);
   const chosen = names.map((name) => {
-    const own = isFile(name) ? loadDefinition(resolve(cwd, name)) : null;
-    if (own !== null && own.upstream !== null) return own;
-    if (own !== null) {
-      throw usage(
-        `--direct: ${name} is for connectors behind an API (hosted) and has no upstream. For the service itself import with --mode direct; for the API: init --base-url <address>.`,
-      );
-    }
-    const found = readable.find(
-      (one) => one.name === name || one.aliases.some((alias) => alias.toLowerCase() === name.toLowerCase()),
+    const found = definitionFrom(name, { cwd }, null);
+    if (found.upstream !== null) return found;
+    throw usage(
+      `--direct: ${name} is for connectors behind an API (hosted) and has no upstream. For the service itself import with --mode direct; for the API: init --base-url <address>.`,
     );
-    if (found !== undefined) return found;
-    const known = readable.map((one) => [one.name, ...one.aliases].join(' or ')).join(', ');
-    throw usage(`--direct: expected a service that can be read directly (${known}), got "${name}".`);
   });
   return [...new Set(chosen)].map(directConnector);
 }

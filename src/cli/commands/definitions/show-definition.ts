@@ -265,7 +265,8 @@ export function definitionFrom(
   const found = known.get(nameOrFile) ?? [...known.values()].find(({ aliases }) => aliases.some(isAlias));
   if (found !== undefined) return found;
   const names = [...known.keys()];
+  const titles = [...known.values()].map(({ name, aliases }) => [name, ...aliases].join(' or '));
   const hint =
-    suggestName(nameOrFile, names) || `; known are ${firstNames(names)}, or give the path of a file.`;
+    suggestName(nameOrFile, names) || `; known are ${firstNames(titles)}, or give the path of a file.`;
   throw usage(`There is no definition "${nameOrFile}"${hint}`);
 }
