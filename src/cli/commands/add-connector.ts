@@ -256,11 +256,11 @@ async function sourceOf(
       `The file leaves open: ${firstNames(open, 3)}. Write a definition with "definitions import", answer that in it, and give it to --from.`,
     );
   }
-  if (isOwn && folders.includes(dirname(given)))
-    return { definition, text, file: given, before: text, missing };
+  const source = { definition, text, missing };
+  if (isOwn && folders.includes(dirname(given))) return { ...source, file: given, before: text };
   const file = join(folders[0] ?? join(dirname(configFile(context)), 'definitions'), `${name}.yaml`);
   const isStored = existsSync(file);
-  if (!isStored && !known.definitions.has(name)) return { definition, text, file, before: null, missing };
+  if (!isStored && !known.definitions.has(name)) return { ...source, file, before: null };
   const other = isStored ? relative(context.cwd, file) : name;
   throw usage(`There is a definition ${name} already. For another connector of it: --from ${other}`);
 }
