@@ -32,19 +32,16 @@ export function viewColumns(
     if (first === undefined || sources.length < column.from.length || taken.has(column.name)) return [];
     const isTyped = column.path.length === 0 && kinds.get(first.field) === column.as;
     const made = { ...column, from: sources.map(({ name }) => name) };
+    // PostgreSQL has other functions for `jsonb`.
+    const source = first.as === 'json' ? `(${sourceOf(made)})::json` : sourceOf(made);
     const sql = isTyped
       ? quoted(first.name)
       : dialect === 'postgres'
-        ? derivedSql(made, new Map([[first.name, first.type]]), postgresSource(made, first))
+        ? derivedSql(made, new Map([[first.name, first.type]]), source)
         : duckdbSql(made, first);
     return [{ name: column.name, sql }];
   });
   return [...columns.map(({ name }) => ({ name, sql: quoted(name) })), ...derived];
-}
-
-/** PostgreSQL has other functions for `jsonb`. */
-function postgresSource(column: DerivedColumn, { as }: PublishedColumn): string {
-  return as === 'json' ? `(${sourceOf(column)})::json` : sourceOf(column);
 }
 
 function duckdbSql(column: DerivedColumn, first: PublishedColumn): string {

@@ -76,10 +76,12 @@ export function plainService({ opened, listings }: PlainFile, paths: readonly st
   if (problems.length > 0) throw invalid(problems);
   const operations = Object.entries(objectIn(root, 'paths')).flatMap(([path, item]) => {
     const shared = schemas.resolve(item);
-    const operation = withoutOurs(objectIn(shared, 'get'));
+    // A plain file does not use our keys in our sense.
+    const members = Object.entries(objectIn(shared, 'get')).filter(([key]) => !key.startsWith(prefix));
+    const operation = Object.fromEntries(members);
     const list = chosen.find((one) => one.path === path);
     const { entity } = list ?? chosen.find((one) => isOneOf(path, one.path)) ?? {};
-    if (entity === undefined || Object.keys(operation).length === 0) return [];
+    if (entity === undefined || members.length === 0) return [];
     const action = list === undefined ? 'get' : 'list';
     const read = readOperation({ path, method: 'get', entity, action, operation, shared }, schemas);
     return [{ ...read, ...plainPlaces(read, operation, schemas), params: read.params.filter(isSent) }];
@@ -204,11 +206,6 @@ function plainPlaces({ action, answer }: Operation, operation: JsonObject, schem
     metadata.set(name, { header: name.toLowerCase() === 'link' ? 'Link' : name });
   }
   return { metadata, extractor: null };
-}
-
-/** Removes our keys from a plain file, which does not use them in our sense. */
-function withoutOurs(part: JsonObject): JsonObject {
-  return Object.fromEntries(Object.entries(part).filter(([name]) => !name.startsWith(prefix)));
 }
 
 /** OpenAPI says that these headers are described elsewhere. */

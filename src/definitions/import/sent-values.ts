@@ -123,9 +123,11 @@ function leftOutBy(param: Parameter, list: Operation, { isPlain, schemas }: Serv
       return `it is a search for what ${name} says (${oneLine(description, 120)})`;
     }
     const about = `${list.description} ${list.onePage ?? ''}`;
+    // `status`, `?status=`: not the middle of another name.
+    const isNamed = about.split(/[^\w.[\]-]+/).some((word) => word.replace(/[.]+$/, '') === name);
     const sentence =
       sentenceLeavingOut(description, isForm ? never : isPlain ? aDefault : aTime) ??
-      (names(about, name) ? sentenceLeavingOut(about, isForm ? never : aTime) : null);
+      (isNamed ? sentenceLeavingOut(about, isForm ? never : aTime) : null);
     if (sentence !== null) return `without it records are left out ("${oneLine(sentence, 200)}")`;
     if (!isPlain || isForm) return null;
     if (hides && /\b(?:include|show|with)\b/.test(words)) return 'by its name, records are hidden without it';
@@ -184,11 +186,6 @@ function sentenceLeavingOut(description: string, also: RegExp): string | null {
     return said !== undefined && part.test(/^default/i.test(said) ? sentence : sentence.replace(said, ''));
   };
   return description.split(/(?<=[.!?])\s+/).find(leavesOut) ?? null;
-}
-
-/** `status`, `?status=`: not the middle of another name. */
-function names(description: string, name: string): boolean {
-  return description.split(/[^\w.[\]-]+/).some((word) => word.replace(/[.]+$/, '') === name);
 }
 
 /** One for each entity that has a listing: by `list`, or by `api_search` where the service has nothing else. */

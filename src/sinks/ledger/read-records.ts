@@ -111,7 +111,9 @@ function selectRecords(
   { entity, columns }: EntityTable,
   more: readonly string[] = [],
 ): string {
-  const cells = cellsOf([...more, ...own, ...columns.map(({ name }) => name)]);
+  // By position: names of columns may be alike in camel case, or begin as those of flags do.
+  const names = [...more, ...own, ...columns.map(({ name }) => name)];
+  const cells = names.map((name, index) => `${quoted(name)} AS c${index}`).join(', ');
   return `SELECT ${cells} FROM ${quoted(records.tableName(connector, entity))}`;
 }
 
@@ -131,11 +133,6 @@ function selectVersions(name: string, { columns }: EntityTable): string {
     UNION ALL SELECT ${cells(beganWith, beganAt)} FROM ${quoted(name)} AS t
       WHERE t._seq > :after AND ${beganWith} > :after
     ORDER BY 3`;
-}
-
-/** Selects cells by position: names of columns may be alike in camel case, or begin as those of flags do. */
-function cellsOf(names: readonly string[]): string {
-  return names.map((name, index) => `${quoted(name)} AS c${index}`).join(', ');
 }
 
 function storedRecord(cells: Cells): StoredRecord {

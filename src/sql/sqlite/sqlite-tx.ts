@@ -117,14 +117,10 @@ export function statementsOn(db: Database.Database) {
 }
 
 function cellOf(cell: unknown): unknown {
-  return typeof cell === 'bigint' && isSafe(cell) ? Number(cell) : cell;
+  return typeof cell === 'bigint' && cell <= mostSafe && cell >= -mostSafe ? Number(cell) : cell;
 }
 
 const mostSafe = BigInt(Number.MAX_SAFE_INTEGER);
-
-function isSafe(integer: bigint): boolean {
-  return integer <= mostSafe && integer >= -mostSafe;
-}
 
 function bind(parameters: CompiledStatement['parameters'], values: Values): Record<string, Scalar> {
   const bound: Record<string, Scalar> = {};

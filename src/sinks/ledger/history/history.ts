@@ -241,14 +241,10 @@ async function readPartition(tx: Tx, id: number) {
   };
 }
 
-function textOrNull(value: unknown): string | null {
-  return typeof value === 'string' ? value : null;
-}
-
 /** Versions shown to people. */
 const mostShown = 10;
 
-interface VersionRow extends Readonly<Record<string, unknown>> {
+interface VersionRow extends Readonly<Record<`c${number}`, string | null>> {
   readonly seq: number;
   readonly validFrom: Instant;
   readonly validTo: Instant | null;
@@ -286,7 +282,7 @@ async function readRowVersions(
       before &&
       names.flatMap((name, at) => {
         const [old, now] = [before[`c${at}`], version[`c${at}`]] as const;
-        return old === now ? [] : [{ name, before: textOrNull(old), after: textOrNull(now) }];
+        return old === now ? [] : [{ name, before: old ?? null, after: now ?? null }];
       });
     return {
       /** Number of the change with which it began. */

@@ -5,7 +5,7 @@ import type { JsonType, Quarantined } from '../../../core/records.ts';
 import { cellOf, type Tx } from '../../../sql/database.ts';
 import { isHeldBy } from '../../decisions/drift-columns.ts';
 import { newForMs, newsName, type FieldNews } from '../../readings.ts';
-import type { Pause, StoredIdentity } from '../../lease.ts';
+import type { StoredIdentity } from '../../lease.ts';
 import type {
   ChangesOfDay,
   EntityFreshness,
@@ -264,7 +264,10 @@ async function renewOverview(tx: Tx, known: KnownOverview, lastCommits: (tx: Tx)
     ({ connector, paused, purgeWork, newFields }) =>
       purgeWork.length > 0 || newFields.length > 0 || (paused !== null && !pauseOf.has(connector)),
   );
-  const paused = pauses.filter((one) => !isSame(one, known.overview.get(one.connector)?.paused));
+  const paused = pauses.filter(({ connector, since, reason }) => {
+    const before = known.overview.get(connector)?.paused;
+    return since !== before?.since || reason !== before.reason;
+  });
   const others = [...unheld, ...paused].map(({ connector }) => connector);
   const changed = new Set([...held.map(([name]) => name), ...others]);
   if (changed.size === 0) return { overview: known.overview, commits };
@@ -276,10 +279,6 @@ async function renewOverview(tx: Tx, known: KnownOverview, lastCommits: (tx: Tx)
     else overview.set(name, one);
   }
   return { overview, commits };
-}
-
-function isSame(one: Pause, other: Pause | null | undefined): boolean {
-  return one.since === other?.since && one.reason === other.reason;
 }
 
 export const runColumns = 'run, kind, run.connector, state, started_at, finished_at, continues';

@@ -179,7 +179,8 @@ async function purgeOf(ledger: Ledger, taken: Taken, request: Asked) {
       );
       return { of, notes };
     });
-    counts.push(...shownOf(removed.of, batch));
+    // Without chosen keys, an entity is reported only for its quarantined records.
+    counts.push(...removed.of.filter((one) => batch.keyTexts.length > 0 || one.quarantined > 0));
     for (const { mac } of removed.notes) noted.add(mac.toString('hex'));
   }
   const rows = counts.reduce((sum, one) => sum + one.rows, 0);
@@ -203,11 +204,6 @@ function addUpPurged(counts: readonly PurgedOf[]): readonly PurgedOf[] {
       listings: sum(({ listings }) => listings),
     };
   });
-}
-
-/** Counts to report. Without chosen keys, an entity is reported only for its quarantined records. */
-function shownOf(counts: readonly PurgedOf[], { keyTexts }: PurgedKeys): readonly PurgedOf[] {
-  return keyTexts.length > 0 ? counts : counts.filter(({ quarantined }) => quarantined > 0);
 }
 
 /** Splits the keys into batches. The first batch also takes the quarantined records. */
