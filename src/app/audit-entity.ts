@@ -8,8 +8,8 @@ import { makeTemporaryFolder } from '../files/private-file.ts';
 import type { EntityTarget } from '../settings/choices.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import { compareKeys, type KeyDifferences } from '../sinks/compare-keys.ts';
-import type { PurgeNotes } from '../sinks/requests.ts';
 import type { ComparedRow } from '../sinks/readings.ts';
+import type { LedgerReader } from '../sinks/sink-access.ts';
 import { accessSink, openHistory, storedStatus } from '../sinks/registry.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import type { App, SyncRequest } from './app.ts';
@@ -94,7 +94,7 @@ async function storedRawKey({ name, sink }: ConnectorSettings): Promise<string |
 async function* withoutPurged(
   rows: AsyncIterable<readonly ComparedRow[]>,
   entity: EntityName,
-  purged: PurgeNotes | null,
+  purged: Awaited<ReturnType<LedgerReader['purged']>>,
 ): AsyncGenerator<readonly ComparedRow[]> {
   for await (const batch of rows) {
     yield purged === null

@@ -177,12 +177,6 @@ export interface PurgeNote {
   readonly canReturn: boolean;
 }
 
-/** Notes of a sink about the purged records of a connector. */
-export interface PurgeNotes {
-  readonly count: number;
-  noteOf(entity: EntityName, keyText: string): PurgeNote | null;
-}
-
 export type AdoptedIdentity = Pick<ConnectorIdentity, 'connector' | 'baseUrl' | 'connectorId' | 'definition'>;
 
 export interface ResetScope {

@@ -19,11 +19,8 @@ interface WholeFile {
   readonly explain: (error: unknown) => unknown;
 }
 
-export interface WrittenBytes {
-  readonly bytes: number;
-  /** In hex. */
-  readonly sha256: string;
-}
+/** Length of what was written, and its hash in hex. */
+export type WrittenBytes = Readonly<Awaited<ReturnType<typeof writeWholeFile>>>;
 
 const createNew = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_NOFOLLOW;
 
@@ -31,7 +28,7 @@ const createNew = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | co
  * Writes a file for its owner alone, whole or not at all: no chunk is asked for before the last one is written; the
  * file gets its name when all bytes are on the disk.
  */
-export async function writeWholeFile(file: WholeFile): Promise<WrittenBytes> {
+export async function writeWholeFile(file: WholeFile) {
   const { folder, explain } = file;
   const partial = join(folder, file.temporary);
   const handle = await explained(explain, async () => await open(partial, createNew, 0o600));

@@ -117,19 +117,12 @@ export function openConnections({ connection, direct, connections, ...options }:
   };
 }
 
-interface Pools {
-  /** Pools by host. */
-  readonly pools: Map<number, pg.Pool>;
-  /** The host that was no standby when it was last asked. */
-  current: number;
-  users: number;
+/** `pools`: by host; `current`: the host that was no standby when it was last asked. */
+function newPools() {
+  return { pools: new Map<number, pg.Pool>(), current: 0, users: 0 };
 }
 
-function newPools(): Pools {
-  return { pools: new Map(), current: 0, users: 0 };
-}
-
-const shared = new Map<string, Pools>();
+const shared = new Map<string, ReturnType<typeof newPools>>();
 
 function keyOf(connection: PostgresConnection): string {
   return JSON.stringify({ ...connection, password: connection.password?.reveal() ?? null });

@@ -7,7 +7,6 @@ import { ask, type Tx } from '../../../sql/database.ts';
 import {
   refusedName,
   type PurgeNote,
-  type PurgeNotes,
   type PurgeRequest,
   type PurgeStep,
   type PurgeWork,
@@ -48,7 +47,7 @@ interface NoteRow extends PurgeNote {
 }
 
 /** Purged records of the connector; null where none ever was. All notes are held in memory. */
-export async function readPurgeNotes(tx: Tx, connector: ConnectorName): Promise<PurgeNotes | null> {
+export async function readPurgeNotes(tx: Tx, connector: ConnectorName) {
   const macOf = await readMac(tx, connector);
   if (macOf === null) return null;
   const rows = await readNotes(tx, { connector });
@@ -59,7 +58,8 @@ export async function readPurgeNotes(tx: Tx, connector: ConnectorName): Promise<
   }
   return {
     count: rows.length,
-    noteOf: (entity, keyText) => byEntity.get(entity)?.get(macOf(entity, keyText)) ?? null,
+    noteOf: (entity: EntityName, keyText: string) =>
+      byEntity.get(entity)?.get(macOf(entity, keyText)) ?? null,
   };
 }
 
