@@ -86,7 +86,6 @@ const add = ['connectors', 'add', '--from', 'openapi.json'];
 const key = ['--credentials-env', 'token=DESK_KEY'];
 
 describe('connectors add --from', () => {
-  // Proves promise 3.4
   it('goes from an OpenAPI file to rows, with proven guesses and the comments of the config', async ({
     folder,
   }) => {

@@ -8,6 +8,7 @@ import { namePattern } from '../../definitions/check-names.ts';
 import type { CredentialShape, Definition } from '../../definitions/definition.ts';
 import type { MapValue } from '../../definitions/frozen.ts';
 import { parseDefinition } from '../../definitions/load-definitions.ts';
+import { credentialProblems } from '../../definitions/params.ts';
 import { readText } from '../../definitions/read-yaml.ts';
 import { firstNames } from '../../definitions/suggest-name.ts';
 import type { Finding } from '../../engine/prove-entity.ts';
@@ -328,25 +329,20 @@ async function answered(context: CommandContext, given: AddFlags, source: Source
   }
 }
 
-function isReadDirectly({ upstream }: Pick<Definition, 'upstream'>, { id, workspace }: AddFlags): boolean {
+function isReadDirectly({ upstream }: Definition, { id, workspace }: AddFlags): boolean {
   return upstream !== null && id === undefined && workspace === undefined;
 }
 
 /** Fields that the likeliest way to sign in needs and no flag gives. */
-function lackingFields(
-  { credentials, upstream }: Definition,
-  flags: AddFlags,
-): (readonly [string, GivenField])[] {
-  if (upstream === null || !isReadDirectly({ upstream }, flags)) return [];
+function lackingFields(definition: Definition, flags: AddFlags) {
+  if (!isReadDirectly(definition, flags)) return [];
   const texts = [...flags.credentialsEnv, ...flags.credentialsFile, ...flags.setting];
-  const given = texts.map((text) => text.replace(/=.*/s, ''));
-  const ways = credentials.map(({ title, fields }) => {
-    const lacking = [...fields].filter(([name, { isRequired }]) => isRequired && !given.includes(name));
-    const others = given.filter((name) => !fields.has(name)).length;
-    const isLater = upstream.auth.get(title)?.kind === 'authorizationCode';
-    return { lacking, cost: others * 1000 + Number(isLater) * 100 + lacking.length };
+  const given = Object.fromEntries(texts.map((text) => [text.replace(/=.*/s, ''), 'given']));
+  const known = new Map(definition.credentials.flatMap(({ fields }) => [...fields]));
+  return credentialProblems(definition, given).flatMap(({ field: name, code }) => {
+    const field = known.get(name ?? '');
+    return name === null || field === undefined || code !== 'missing' ? [] : [[name, field] as const];
   });
-  return ways.toSorted((one, other) => one.cost - other.cost)[0]?.lacking ?? [];
 }
 
 function formText({ isSecret, setting }: GivenField): string {
