@@ -119,6 +119,13 @@ function lead(error: unknown, { code, problems }: ReturnType<typeof errorDocumen
   return error instanceof SyncError ? 'Error: ' : 'Unexpected error: ';
 }
 
+/** Members of the documents, which the schema of the output names. */
+interface FailureMarks {
+  readonly kind?: string;
+  readonly connector?: string;
+  readonly target?: string;
+}
+
 /**
  * Reports the failure of one of several connectors or targets, which does not stop the others: the message below its
  * name, or a document with the marks. Returns its exit code.
@@ -127,7 +134,7 @@ export function reportFailureOf(
   { terminal }: { readonly terminal: Terminal },
   name: string,
   error: unknown,
-  marks: object,
+  marks: FailureMarks,
   remark = '',
 ): ExitCode {
   const document = errorDocument(error);
@@ -143,7 +150,7 @@ export function reportFailureOf(
 export async function forEachOf<One extends { readonly name: string }>(
   context: { readonly terminal: Terminal; readonly signal: AbortSignal },
   all: readonly One[],
-  marksOf: (name: string) => object,
+  marksOf: (name: string) => FailureMarks,
   work: (one: One) => Promise<ExitCode | void>,
 ): Promise<ExitCode> {
   const codes: ExitCode[] = [];
