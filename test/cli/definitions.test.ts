@@ -27,6 +27,7 @@ document-library  Document library         3  by the API
 email-marketing   Email marketing         12  directly or by the API
 freshdesk         Freshdesk                6  directly or by the API
 github            GitHub                   5  directly or by the API
+gitlab            GitLab                   6  directly or by the API
 pipedrive         Pipedrive               11  directly or by the API
 stripe            Stripe                  14  directly or by the API
 woocommerce       WooCommerce              6  directly or by the API
@@ -63,6 +64,7 @@ connectors:
           { name: 'email-marketing', aliases: ['Mailchimp'] },
           { name: 'freshdesk' },
           { name: 'github' },
+          { name: 'gitlab' },
           { name: 'pipedrive' },
           { name: 'stripe' },
           { name: 'woocommerce' },

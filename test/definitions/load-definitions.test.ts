@@ -49,6 +49,7 @@ describe('load definitions', () => {
         'email-marketing',
         'freshdesk',
         'github',
+        'gitlab',
         'pipedrive',
         'stripe',
         'woocommerce',

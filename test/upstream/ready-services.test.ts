@@ -8,6 +8,7 @@ import { calendly } from '../support/ready/calendly.ts';
 import { chargebee } from '../support/ready/chargebee.ts';
 import { freshdesk } from '../support/ready/freshdesk.ts';
 import { github } from '../support/ready/github.ts';
+import { gitlab } from '../support/ready/gitlab.ts';
 import { pipedrive } from '../support/ready/pipedrive.ts';
 import { stripe } from '../support/ready/stripe.ts';
 import { woocommerce } from '../support/ready/woocommerce.ts';
@@ -17,7 +18,7 @@ import { hasMoreKills } from '../support/trials.ts';
 import { openDirectWorld, worldRows } from '../support/upstream/direct-world.ts';
 import { readyWorld } from '../support/upstream/upstream-world.ts';
 
-const services = [stripe, github, zendesk, pipedrive, woocommerce, freshdesk, chargebee, calendly];
+const services = [stripe, github, gitlab, zendesk, pipedrive, woocommerce, freshdesk, chargebee, calendly];
 
 describe.each(services)('the definition $name', (service) => {
   const { long, changed, deleted, sinceParam, settings = {} } = service;
