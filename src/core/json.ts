@@ -17,12 +17,19 @@ export function isJsonArray(value: JsonValue | undefined): value is readonly Jso
   return Array.isArray(value);
 }
 
-/** A record as its definition names its members: renamed, and filled from paths in it. */
+/**
+ * A record as its definition names its members: renamed, and filled from paths in it (`at`: member -> path). A member
+ * of the record's own with another value stays, as `<member>_in_record`; where there is nothing at the path, nothing is
+ * filled.
+ */
 export function readMembers(
   object: JsonObject,
   { rename, at }: Readonly<Record<'rename' | 'at', ReadonlyMap<string, string>>>,
 ): JsonObject {
-  return withMembersAt(renamedMembers(object, rename), at);
+  const renamed = renamedMembers(object, rename);
+  let filled = renamed;
+  for (const [name, path] of at) filled = withMember(filled, name, valueAtKey(renamed, path));
+  return filled;
 }
 
 /** Renames members by `rename`. A member whose new name another one has keeps its own: nothing is lost. */
@@ -34,16 +41,6 @@ function renamedMembers(object: JsonObject, rename: ReadonlyMap<string, string>)
     return [to !== name && keepsName(to) ? name : to, value] as const;
   });
   return Object.fromEntries(members);
-}
-
-/**
- * Fills members from paths in the object: member -> path. A member of the object's own with another value stays, as
- * `<member>_in_record`; where there is nothing at the path, nothing is filled.
- */
-function withMembersAt(object: JsonObject, at: ReadonlyMap<string, string>): JsonObject {
-  let filled = object;
-  for (const [name, path] of at) filled = withMember(filled, name, valueAtKey(object, path));
-  return filled;
 }
 
 /** Sets a member in a copy of the object, and keeps another value that it had. */

@@ -28,21 +28,13 @@ interface Codec {
 }
 
 function codecOf(format: string): Codec {
-  switch (format) {
-    case 'iso':
-      // The form that services are known to read: `2015-10-21T15:41:36+00:00`.
-      return { readMs: timeMs, write: (ms) => `${new Date(ms).toISOString().slice(0, 19)}+00:00` };
-    case 'unix':
-    case 'unixMs': {
-      const unitMs = format === 'unix' ? 1_000 : 1;
-      return {
-        readMs: (value) => readNumber(value, format),
-        write: (ms) => String(Math.floor(ms / unitMs)),
-      };
-    }
-    default:
-      return patternCodec(format);
+  // The form that services are known to read: `2015-10-21T15:41:36+00:00`.
+  if (format === 'iso') {
+    return { readMs: timeMs, write: (ms) => `${new Date(ms).toISOString().slice(0, 19)}+00:00` };
   }
+  if (format !== 'unix' && format !== 'unixMs') return patternCodec(format);
+  const unitMs = format === 'unix' ? 1_000 : 1;
+  return { readMs: (value) => readNumber(value, format), write: (ms) => String(Math.floor(ms / unitMs)) };
 }
 
 const numbers = /^(unix|unixMs|(%[YmdHMSs])+)$/;

@@ -94,7 +94,8 @@ export function judgePublic(address: string, hostname: string): void {
  */
 export function guardedLookup(
   judge: (address: string, hostname: string) => void,
-  resolve: ResolveHost = resolveHost,
+  resolve: ResolveHost = (hostname, done) =>
+    systemLookup(hostname, { all: true }, (error, found) => done(error, error === null ? found : [])),
 ): LookupFunction {
   return (hostname, options, callback) => {
     resolve(hostname, (error, addresses) => {
@@ -118,10 +119,6 @@ export function guardedLookup(
       else callback(null, first.address, first.family);
     });
   };
-}
-
-function resolveHost(hostname: string, done: Parameters<ResolveHost>[1]): void {
-  systemLookup(hostname, { all: true }, (error, addresses) => done(error, error === null ? addresses : []));
 }
 
 function isIn(list: BlockList, address: string): boolean {

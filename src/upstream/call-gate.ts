@@ -20,10 +20,7 @@ export interface IssuedValue {
 export type CallLane = ReturnType<typeof openLane>;
 export type CallTurn = Awaited<ReturnType<CallLane['enter']>>;
 
-interface LaneLimits {
-  readonly concurrency: number;
-  readonly requestsPerSecond: number;
-}
+type LaneLimits = Readonly<Record<'concurrency' | 'requestsPerSecond', number>>;
 
 export interface CallGateOptions {
   readonly clock?: Clock;
@@ -169,12 +166,6 @@ async function takeTurn({ slots, pace, machine, maxWaitMs }: Limiters, signal: A
   }
 }
 
-/** Permission for one call. */
-interface MachineSlot {
-  /** Idempotent. */
-  readonly release: () => void;
-}
-
 const askAgainMs = 30;
 
 /** Null: the system has no user ids, and each user has a separate folder for temporary files. */
@@ -195,7 +186,7 @@ export function openMachineSlots(
     const held = new Set<number>();
     const tries = new PQueue({ concurrency: 1 });
 
-    const takeOne = async (): Promise<MachineSlot | null> => {
+    const takeOne = async () => {
       // Loaded only here: commands that call no third party need no SQLite.
       const { takeLock } = await import('../sql/sqlite/lock.ts');
       makeFolder(folder);
@@ -205,29 +196,25 @@ export function openMachineSlots(
         if (lock === null) continue;
         held.add(slot);
         return {
-          release: () => {
+          /** Idempotent. */
+          release: (): void => {
             if (held.delete(slot)) lock.release();
           },
         };
       }
       return null;
     };
-    const take = async (signal: AbortSignal): Promise<MachineSlot> => {
+    const take = async (signal: AbortSignal) => {
       for (;;) {
         signal.throwIfAborted();
-        let turn: MachineSlot | null;
-        try {
-          turn = await takeOne();
-        } catch {
-          // A full or read-only disk for temporary files must not end a sync.
-          return { release: () => undefined };
-        }
+        // A full or read-only disk for temporary files must not end a sync.
+        const turn = await takeOne().catch(() => ({ release: () => undefined }));
         if (turn !== null) return turn;
         await clock.sleep(askAgainMs * (1 + Math.random()), signal);
       }
     };
     return {
-      async enter(signal: AbortSignal): Promise<MachineSlot> {
+      async enter(signal: AbortSignal) {
         // Only one call of this process tries at a time: the others cost nothing while they wait.
         const mine = tries.add(() => take(signal));
         try {

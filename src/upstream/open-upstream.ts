@@ -315,7 +315,8 @@ function fileOf(stream: WireStream, host: string) {
     async *read(signal: AbortSignal): AsyncGenerator<Uint8Array> {
       try {
         const bytes = stream.read(signal);
-        yield* isGzip ? inflated(bytes) : bytes;
+        // The iteration throws the error that ends the stream; the callback would report it a second time.
+        yield* isGzip ? pipeline(Readable.from(bytes), createGunzip(), () => undefined) : bytes;
       } catch (error) {
         signal.throwIfAborted();
         throw failureOfError(error, host) ?? error;
@@ -324,9 +325,4 @@ function fileOf(stream: WireStream, host: string) {
     /** Frees the connection of a file that is not read to its end. Idempotent. */
     close: (): void => stream.close(),
   };
-}
-
-function inflated(bytes: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
-  // The iteration below throws the error that ends the stream; the callback would report it a second time.
-  return pipeline(Readable.from(bytes), createGunzip(), () => undefined);
 }

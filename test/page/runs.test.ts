@@ -90,7 +90,7 @@ describe('a run', () => {
   });
 
   it('that is in progress shows how far it is; killed, that its process has ended', async () => {
-    const slow = await openCliWorld({ latencyMs: 150, size: 'small' });
+    const slow = await openCliWorld({ latencyMs: 600, size: 'small' });
     onTestFinished(() => slow[Symbol.asyncDispose]());
     const { config, env, folder } = slow;
     const running = startCli(['sync', 'newsletter', '--config', config, '--json'], { cwd: folder, env });

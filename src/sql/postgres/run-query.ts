@@ -5,10 +5,7 @@ import { settingSql } from './session.ts';
 import { readSettingsIn } from './transaction-settings.ts';
 import { openEnding } from './without-timeout.ts';
 
-export interface QuerySession extends AsyncDisposable {
-  /** Every value as the server writes it. One statement: the server takes no second one this way. */
-  ask(text: string, values?: readonly (string | number | readonly string[])[]): Promise<TextRows>;
-}
+export type QuerySession = Readonly<Awaited<ReturnType<typeof openQuerySession>>>;
 
 export interface TextRows {
   readonly columns: readonly TextColumn[];
@@ -44,7 +41,7 @@ const asText = { getTypeParser: () => (text: string) => text };
  * signal is aborted, the server cancels the running statement, and queries reject with the signal's reason. They reject
  * with USAGE where an answer is longer than 16 MiB: the connection ends then.
  */
-export async function openQuerySession(options: QueryOptions): Promise<QuerySession> {
+export async function openQuerySession(options: QueryOptions) {
   const { connect, schema, state, timeoutMs, signal } = options;
   const { client, server, end } = await openEnding(connect, signal);
   // An answer is buffered whole, errors and notices too, which quote values of any length.
@@ -62,7 +59,11 @@ export async function openQuerySession(options: QueryOptions): Promise<QuerySess
       throw error;
     }
   };
-  const ask: QuerySession['ask'] = async (text, values = []) => {
+  /** Every value as the server writes it. One statement: the server takes no second one this way. */
+  const ask = async (
+    text: string,
+    values: readonly (string | number | readonly string[])[] = [],
+  ): Promise<TextRows> => {
     signal.throwIfAborted();
     bytes = 0;
     // `types` is not in the types of `pg` with `rowMode`; without values it would use the simple protocol.

@@ -10,7 +10,7 @@ import {
   explained,
 } from '../database.ts';
 import { openTurns } from '../turns.ts';
-import { inTx, statementsOn, type SqliteTx, sqliteDialect, type Statements } from './sqlite-tx.ts';
+import { inTx, statementsOn, type SqliteTx, sqliteDialect } from './sqlite-tx.ts';
 import type { Connection } from './open-sqlite.ts';
 import { busyError, whenUnlocked, type LockWait } from './sqlite-error.ts';
 
@@ -173,13 +173,10 @@ async function inOneState<Result>(
 /** A connection that nothing was asked of for so long is closed. */
 const idleMs = 5_000;
 
-interface Reader {
-  readonly db: Connection;
-  readonly statements: Statements;
-}
+type Reader = Readonly<ReturnType<typeof readerOn>>;
 
 /** `cacheKiB`: cache memory; by default the setting of the connection. */
-export function readerOn(db: Connection, cacheKiB?: number): Reader {
+export function readerOn(db: Connection, cacheKiB?: number) {
   if (cacheKiB !== undefined) db.pragma(`cache_size = -${cacheKiB}`);
   return { db, statements: statementsOn(db) };
 }
