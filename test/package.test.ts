@@ -130,7 +130,7 @@ it('holds what runs and its types, without tests, sources and source maps', () =
   ]);
   const [tarball = ''] = readdirSync(folder).filter((name) => name.endsWith('.tgz'));
   // Three quarters of it are this program's own code, so it grows; which packages are put in, deployment.test.ts holds.
-  expect(readFileSync(join(folder, tarball)).byteLength).toBeLessThan(1.4 * mebibyte);
+  expect(readFileSync(join(folder, tarball)).byteLength).toBeLessThan(1.45 * mebibyte);
 });
 
 // Proves promise 19
